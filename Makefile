@@ -1,0 +1,44 @@
+# Two commands set up everything on a machine with only Python 3.11+, make and pip:
+#   make serve   environment, install, the small default model, server on 127.0.0.1:8000
+#   make test    environment, install, every test
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed-dev
+SERVE_STAMP := $(VENV)/.installed-serve
+
+.PHONY: serve test lint format bench docs clean
+
+serve: $(SERVE_STAMP)
+	$(BIN)/unspool serve $(ARGS)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest --cov --cov-report= $(ARGS)
+	$(BIN)/python -m coverage report --include='src/unspool/parsing/*,src/unspool/formats/*,src/unspool/events.py' --fail-under=100
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.parser $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "unspool needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=python3.x")'
+	$(PYTHON) -m venv $(VENV)
+
+$(SERVE_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q -e '.[server,local]'
+	touch $@
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q -e '.[dev]'
+	touch $@ $(SERVE_STAMP)

@@ -1,0 +1,1 @@
+"""unspool: what a language model writes, as what an API promises."""

@@ -1,0 +1,116 @@
+"""The contract between the server and whatever turns a prompt into tokens.
+
+An engine owns one loaded model. It renders nothing and parses nothing: it takes a prompt (text or token ids),
+yields chunks of raw output with special tokens spelled out, and stops when its iterator is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+EngineFinish: TypeAlias = Literal["stop", "length", "cancelled", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to choose the next token.
+
+    ``max_tokens`` counts generated tokens (``None``: up to the context length). ``temperature`` 0 is greedy.
+    ``top_k`` 0 and ``top_p`` 1 switch those filters off. ``stop`` are strings that end the text and are not
+    part of it. ``seed`` makes sampling repeatable.
+    """
+
+    max_tokens: int | None = None
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some output. ``text`` has special tokens spelled out; ``token_ids`` is empty if the engine has none.
+
+    The last chunk of a generation carries ``finish_reason`` and the token counts of the whole request.
+    """
+
+    text: str
+    token_ids: tuple[int, ...] = ()
+    finish_reason: EngineFinish | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What the server must know about a loaded model.
+
+    ``chat_template`` is the checkpoint's own Jinja source (``None``: it has none). ``format`` is the name of
+    its wire format when the engine knows it. ``special`` are ``bos_token``, ``eos_token`` and the like for
+    the template. ``context_length`` is in tokens. ``demo`` marks the small default model.
+    """
+
+    id: str
+    created: int
+    context_length: int
+    chat_template: str | None = None
+    format: str | None = None
+    special: Mapping[str, str] = field(default_factory=dict)
+    demo: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class EngineError(Exception):
+    """The engine failed or refused; the message says what to do."""
+
+
+class ContextOverflowError(EngineError):
+    """The prompt does not fit the model's context; both numbers are in tokens."""
+
+    def __init__(self, prompt_tokens: int, context_length: int) -> None:
+        super().__init__(
+            f"This model's maximum context length is {context_length} tokens. "
+            f"However, your messages resulted in {prompt_tokens} tokens. Please reduce the length of the messages."
+        )
+        self.prompt_tokens = prompt_tokens
+        self.context_length = context_length
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """One loaded model that generates."""
+
+    @property
+    def model(self) -> ModelInfo:
+        """The loaded model."""
+        ...
+
+    @property
+    def tokenizer(self) -> Any | None:
+        """A tokenizer for ``unspool.Parser(tokenizer=...)``, or ``None`` when only text is available."""
+        ...
+
+    def stream(self, prompt: str | Sequence[int], sampling: Sampling) -> AsyncIterator[Chunk]:
+        """Generates until a stop; closing the iterator aborts within one token.
+
+        Raises :class:`ContextOverflowError` before the first chunk if the prompt is too long, and
+        :class:`EngineError` when the engine fails.
+        """
+        ...
+
+    async def start(self) -> None:
+        """Loads the model; called once."""
+        ...
+
+    async def close(self) -> None:
+        """Aborts what runs and frees the model."""
+        ...

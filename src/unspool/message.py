@@ -1,0 +1,75 @@
+"""Events to messages: the whole answer as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from unspool.events import (
+    ContentDelta,
+    Event,
+    Finish,
+    FinishReason,
+    ReasoningDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One complete call. ``arguments`` is JSON text, verbatim where the model wrote JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One assistant turn. Absent text is ``None``, never ``""``."""
+
+    reasoning: str | None = None
+    content: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: FinishReason = "stop"
+    usage: Usage | None = None
+
+    @classmethod
+    def from_events(cls, events: Iterable[Event]) -> Message:
+        """The message that a list of events spells out.
+
+        A call without its :class:`ToolCallEnd` was cut or turned out malformed and is left out.
+        """
+        reasoning: list[str] = []
+        content: list[str] = []
+        starts: dict[int, ToolCallStart] = {}
+        arguments: dict[int, list[str]] = {}
+        ended: list[int] = []
+        finish = Finish("stop")
+        for event in events:
+            match event:
+                case ContentDelta(text):
+                    content.append(text)
+                case ReasoningDelta(text):
+                    reasoning.append(text)
+                case ToolCallStart(index):
+                    starts[index] = event
+                    arguments[index] = []
+                case ToolCallDelta(index, piece):
+                    arguments[index].append(piece)
+                case ToolCallEnd(index):
+                    ended.append(index)
+                case Finish():
+                    finish = event
+        return cls(
+            reasoning="".join(reasoning) or None,
+            content="".join(content) or None,
+            tool_calls=tuple(
+                ToolCall(starts[i].id, starts[i].name, "".join(arguments[i])) for i in sorted(ended)
+            ),
+            finish_reason=finish.reason,
+            usage=finish.usage,
+        )
