@@ -1,0 +1,152 @@
+"""DeepSeek V3 and R1 (a code fence), V3.1 (JSON), V3.2 to V4.1 (DSML elements that say what is a string)."""
+
+from dataclasses import replace
+
+from unspool.parsing.declaration import Format, JsonArguments, NamedCalls, Reasoning, TaggedCalls, TaggedLayout
+
+_TURNS = ("<｜Assistant｜>",)
+_STOPS = ("<｜end▁of▁sentence｜>",)
+_THINK = Reasoning("<think>", "</think>", ends_at_call=True)
+
+_SECTION = NamedCalls(
+    section_open="<｜tool▁calls▁begin｜>",
+    section_close="<｜tool▁calls▁end｜>",
+    open="<｜tool▁call▁begin｜>",
+    header_end=("<｜tool▁sep｜>",),
+    close="<｜tool▁call▁end｜>",
+    type_header=True,
+)
+
+
+def _dsml(section: str, space: str) -> TaggedCalls:
+    """DSML with this section tag; V4.1 writes a space after the marker of every tag."""
+    mark = "｜DSML｜"
+    sections = (f"{mark}{space}{section}", f"{mark}function_calls", f"{mark}tool_calls", f"{mark} calls")
+    sections += (f"{mark}toolcalls", f"{mark}tool")
+    return TaggedCalls(
+        section_open=tuple(dict.fromkeys(f"<{name}>" for name in sections)),
+        section_close=tuple(dict.fromkeys(f"</{name}>" for name in sections)),
+        call_open=tuple(dict.fromkeys((f"<{mark}{space}invoke", f"<{mark}invoke", f"<{mark} invoke"))),
+        header_end=(">",),
+        param_open=tuple(
+            dict.fromkeys(
+                (f"<{mark}{space}parameter", f"<{mark}parameter", f"<{mark} parameter", "<parameter name=")
+            )
+        ),
+        key_end=(">",),
+        value_close=tuple(
+            dict.fromkeys((f"</{mark}{space}parameter>", f"</{mark}parameter>", f"</{mark} parameter>"))
+        ),
+        call_close=tuple(dict.fromkeys((f"</{mark}{space}invoke>", f"</{mark}invoke>", f"</{mark} invoke>"))),
+        name_attribute="name",
+        key_attribute="name",
+        type_attribute="string",
+        written=TaggedLayout(
+            section_pad="\n",
+            between_calls="\n",
+            after_header="\n",
+            after_param="\n",
+            empty="\n",
+            name=' name="{name}"',
+            key=' name="{key}"',
+            types="string",
+        ),
+    )
+
+
+_V3 = Format(
+    name="deepseek_v3",
+    summary="special-token section, JSON arguments in a code fence; reasoning in <think>",
+    aliases=("deepseek_r1", "deepseek", "cogito", "deepseek_v3_0324"),
+    models=("deepseek-ai/DeepSeek-V3-0324", "deepseek-ai/DeepSeek-R1-0528"),
+    reasoning=(replace(_THINK, open_pad="\n", close_pad="\n", after="\n\n"),),
+    calls=replace(
+        _SECTION,
+        written_header="function<｜tool▁sep｜>{name}\n",
+        arguments=JsonArguments(written_before="```json\n", written_after="\n```"),
+    ),
+    turns=_TURNS,
+    stops=_STOPS,
+    between_calls="\n",
+    engine_names={
+        "vllm": ("deepseek_v3", "deepseek_r1"),
+        "sglang": ("deepseekv3", "deepseek-r1"),
+        "vllm-mlx": ("deepseek", "deepseek_v3", "deepseek_r1"),
+        "dynamo": ("deepseek_v3",),
+        "smg": ("deepseek",),
+        "ollama": ("cogito",),
+        "canitoolcall": ("deepseek",),
+    },
+    source="chat templates of deepseek-ai/DeepSeek-V3-0324 and DeepSeek-R1-0528",
+)
+
+_V32 = Format(
+    name="deepseek_v32",
+    summary="DSML elements in a function_calls section; each says whether its value is a string",
+    aliases=("deepseek_v3.2", "deepseekv32", "deepseek_v3_2", "dsml"),
+    models=("deepseek-ai/DeepSeek-V3.2",),
+    reasoning=(_THINK,),
+    calls=_dsml("function_calls", ""),
+    turns=_TURNS,
+    start="</think>",
+    stops=_STOPS,
+    before_call="\n\n",
+    engine_names={
+        "vllm": ("deepseek_v32",),
+        "sglang": ("deepseekv32",),
+        "dynamo": ("deepseek_v3_2",),
+        "smg": ("deepseek_dsml",),
+    },
+    source="encoding script of deepseek-ai/DeepSeek-V3.2",
+)
+
+FORMATS = (
+    _V3,
+    replace(
+        _V3,
+        name="deepseek_v31",
+        summary="special-token section, name and JSON arguments; reasoning in <think>, off by default",
+        aliases=("deepseek_v3.1", "deepseekv31", "deepseek_v3_1", "deepseek3"),
+        models=("deepseek-ai/DeepSeek-V3.1", "deepseek-ai/DeepSeek-V3.2-Exp"),
+        reasoning=(_THINK,),
+        calls=replace(_SECTION, written_header="{name}<｜tool▁sep｜>"),
+        start="</think>",
+        between_calls="",
+        engine_names={
+            "vllm": ("deepseek_v31",),
+            "sglang": ("deepseekv31", "deepseek-v3"),
+            "ollama": ("deepseek3",),
+            "dynamo": ("deepseek_v3_1",),
+            "smg": ("deepseek31",),
+        },
+        source="chat template of deepseek-ai/DeepSeek-V3.1",
+    ),
+    _V32,
+    replace(
+        _V32,
+        name="deepseek_v4",
+        summary="DSML elements in a tool_calls section",
+        aliases=("deepseekv4",),
+        models=("deepseek-ai/DeepSeek-V4-Flash", "deepseek-ai/DeepSeek-V4-Pro"),
+        calls=_dsml("tool_calls", ""),
+        start="<think>",
+        engine_names={
+            "vllm": ("deepseek_v4",),
+            "sglang": ("deepseekv4", "deepseek-v4"),
+            "vllm-mlx": ("deepseek_v4", "dsml"),
+            "dynamo": ("deepseek_v4",),
+        },
+        source="encoding script of deepseek-ai/DeepSeek-V4-Flash",
+    ),
+    replace(
+        _V32,
+        name="deepseek_v41",
+        summary="DSML elements in a calls section, a space after each marker",
+        aliases=("deepseek_v4.1", "deepseekv41"),
+        models=("deepseek-ai/DeepSeek-V4.1-Flash",),
+        calls=_dsml("calls", " "),
+        start="<think>",
+        engine_names={"vllm": ("deepseek_v41",), "sglang": ("deepseekv41", "deepseek-v41")},
+        source="encoding script of deepseek-ai/DeepSeek-V4.1-Flash",
+    ),
+)

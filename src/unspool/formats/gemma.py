@@ -1,0 +1,33 @@
+"""Gemma 4: relaxed JSON with a quote token, reasoning in a labelled channel that may recur."""
+
+from unspool.parsing.declaration import Format, NamedCalls, Reasoning, RelaxedArguments
+
+FORMATS = (
+    Format(
+        name="gemma4",
+        summary='<|tool_call>call:NAME{key:<|"|>text<|"|>}; reasoning in <|channel>thought',
+        aliases=("gemma_4",),
+        models=("google/gemma-4-31B-it", "google/gemma-4-E4B-it"),
+        reasoning=(Reasoning("<|channel>thought", "<channel|>", open_pad="\n", close_pad="\n", recurs=True),),
+        calls=NamedCalls(
+            open="<|tool_call>",
+            header_stops=("{", "(", "<tool_call|>"),
+            close="<tool_call|>",
+            arguments=RelaxedArguments('<|"|>'),
+            prefixes=("call:", ":"),
+            written_header="call:{name}",
+        ),
+        turns=("<|turn>model\n", "<tool_response|>"),
+        stops=("<turn|>", "<|tool_response>", "<eos>"),
+        engine_names={
+            "vllm": ("gemma4",),
+            "sglang": ("gemma4",),
+            "vllm-mlx": ("gemma4",),
+            "mlx-lm": ("gemma4",),
+            "dynamo": ("gemma4",),
+            "ollama": ("gemma4", "gemma4-no-thinking"),
+            "canitoolcall": ("gemma4",),
+        },
+        source="chat template of google/gemma-4-31B-it",
+    ),
+)

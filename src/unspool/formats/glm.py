@@ -1,0 +1,67 @@
+"""GLM-4.5 to 5.3: key and value elements inside ``<tool_call>``, typed by schema."""
+
+from dataclasses import replace
+
+from unspool.parsing.declaration import Format, Reasoning, TaggedCalls, TaggedLayout
+
+GLM_CALLS = TaggedCalls(
+    call_open=("<tool_call>",),
+    header_end=(),
+    header_stops=("\n", "<arg_key>", "</tool_call>"),
+    param_open=("<arg_key>",),
+    key_end=("</arg_key>",),
+    value_open="<arg_value>",
+    value_close=("</arg_value>",),
+    call_close=("</tool_call>",),
+)
+
+_GLM47 = Format(
+    name="glm47",
+    summary="<tool_call>NAME with <arg_key>/<arg_value> pairs, no layout; the prompt opens <think>",
+    aliases=("glm_4.7", "glm5", "glm_5", "glm_5.1", "glm_5.3"),
+    models=("zai-org/GLM-4.7", "zai-org/GLM-5", "zai-org/GLM-5.3"),
+    reasoning=(Reasoning("<think>", "</think>", ends_at_call=True),),
+    calls=GLM_CALLS,
+    turns=("<|assistant|>",),
+    start="<think>",
+    stops=("<|user|>", "<|observation|>", "<|endoftext|>"),
+    before_call_accepts="",
+    engine_names={
+        "vllm": ("glm47",),
+        "sglang": ("glm47",),
+        "mlx-lm": ("glm47",),
+        "ollama": ("glm-4.7",),
+        "dynamo": ("glm47",),
+        "smg": ("glm47_moe",),
+    },
+    source="chat template of zai-org/GLM-4.7",
+)
+
+FORMATS = (
+    _GLM47,
+    replace(
+        _GLM47,
+        name="glm45",
+        summary="<tool_call>NAME with <arg_key>/<arg_value> pairs on lines; the model opens <think>",
+        aliases=("glm", "glm_4.5", "glm_4.6", "glm46"),
+        models=("zai-org/GLM-4.5", "zai-org/GLM-4.5-Air", "zai-org/GLM-4.6"),
+        reasoning=(Reasoning("<think>", "</think>", close_pad="", after="\n", ends_at_call=True),),
+        calls=replace(
+            GLM_CALLS,
+            written=TaggedLayout(after_header="\n", between_key_value="\n", after_param="\n"),
+        ),
+        start="",
+        lead="\n",
+        before_call="\n",
+        before_call_accepts=" \n",
+        between_calls="\n",
+        engine_names={
+            "vllm": ("glm45",),
+            "sglang": ("glm", "glm45"),
+            "dynamo": ("glm45",),
+            "smg": ("glm45_moe",),
+            "canitoolcall": ("glm",),
+        },
+        source="chat template of zai-org/GLM-4.5",
+    ),
+)

@@ -1,0 +1,80 @@
+"""Kimi K2 (a header with the call id, JSON arguments) and K3 (typed elements in channels)."""
+
+from unspool.parsing.declaration import Format, NamedCalls, Reasoning, TaggedCalls, TaggedLayout
+
+
+def _open(name: str) -> str:
+    return f"<|open|>{name}<|sep|>"
+
+
+def _close(name: str) -> str:
+    return f"<|close|>{name}<|sep|>"
+
+
+FORMATS = (
+    Format(
+        name="kimi_k2",
+        summary="special-token section, functions.NAME:INDEX and JSON arguments a call; reasoning in <think>",
+        aliases=("kimi", "moonshot", "kimik2", "kimi_k25", "kimi_k2.5", "kimi_k2.6", "kimi_k2_thinking"),
+        models=("moonshotai/Kimi-K2-Instruct-0905", "moonshotai/Kimi-K2-Thinking", "moonshotai/Kimi-K2.6"),
+        reasoning=(Reasoning("<think>", "</think>", ends_at_call=True),),
+        calls=NamedCalls(
+            section_open="<|tool_calls_section_begin|>",
+            section_close="<|tool_calls_section_end|>",
+            open="<|tool_call_begin|>",
+            header_end=("<|tool_call_argument_begin|>",),
+            close="<|tool_call_end|>",
+            id_header=True,
+            written_header="functions.{name}:{index}<|tool_call_argument_begin|>",
+        ),
+        turns=("<|im_assistant|>assistant<|im_middle|>",),
+        stops=("<|im_end|>",),
+        engine_names={
+            "vllm": ("kimi_k2",),
+            "sglang": ("kimi_k2",),
+            "vllm-mlx": ("kimi", "kimi_k2", "moonshot"),
+            "mlx-lm": ("kimi_k2",),
+            "dynamo": ("kimi_k2", "kimi_k25"),
+            "smg": ("kimik2",),
+            "canitoolcall": ("kimi",),
+        },
+        source="chat templates of moonshotai/Kimi-K2-Instruct-0905 and Kimi-K2.6",
+    ),
+    Format(
+        name="kimi_k3",
+        summary="channels of <|open|>NAME<|sep|>: think, response, tools with typed argument elements",
+        aliases=("kimi3", "xtml"),
+        models=("moonshotai/Kimi-K3",),
+        reasoning=(
+            Reasoning(_open("think"), _close("think"), ends_at=(_open("response"),), ends_at_call=True),
+        ),
+        calls=TaggedCalls(
+            section_open=(_open("tools"),),
+            section_close=(_close("tools"),),
+            call_open=("<|open|>call",),
+            header_end=("<|sep|>",),
+            param_open=("<|open|>argument",),
+            key_end=("<|sep|>",),
+            value_close=(_close("argument"),),
+            call_close=(_close("call"),),
+            name_attribute="tool",
+            key_attribute="key",
+            type_attribute="type",
+            attribute_entities=True,
+            whole_open="<|open|>json",
+            whole_close=_close("json"),
+            written=TaggedLayout(name=' tool="{name}" index="{number}"', key=' key="{key}"', types="kind"),
+        ),
+        turns=('<|open|>message role="assistant"<|sep|>',),
+        start=_open("think"),
+        stops=("<|end_of_msg|>", _close("message")),
+        content_frame=((_open("response"), _close("response")),),
+        engine_names={
+            "vllm": ("kimi_k3",),
+            "sglang": ("kimi_k3",),
+            "mlx-lm": ("kimi_k3",),
+            "smg": ("kimi_k3",),
+        },
+        source="encoding script of moonshotai/Kimi-K3",
+    ),
+)

@@ -1,0 +1,51 @@
+"""Llama 3 (a bare JSON object) and Llama 4 (a Python list of calls): calls without markers.
+
+A JSON answer and a call are the same bytes, so only an offered name makes a call.
+"""
+
+from unspool.parsing.declaration import Format, JsonCalls, PythonCalls
+
+FORMATS = (
+    Format(
+        name="llama3_json",
+        summary="bare JSON object with name and parameters, after <|python_tag|> or at the start",
+        aliases=("llama3", "llama", "llama4_json", "llama3_1"),
+        models=("meta-llama/Llama-3.3-70B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        calls=JsonCalls(
+            open=("<|python_tag|>",),
+            bare=True,
+            separators=";",
+            arguments_keys=("parameters", "arguments"),
+        ),
+        turns=("<|start_header_id|>assistant<|end_header_id|>\n\n", "<|start_header_id|>assistant<|end_header_id|>"),
+        stops=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
+        between_calls="; ",
+        engine_names={
+            "vllm": ("llama3_json", "llama4_json"),
+            "sglang": ("llama3",),
+            "vllm-mlx": ("llama",),
+            "dynamo": ("llama3_json",),
+            "smg": ("llama",),
+            "canitoolcall": ("llama",),
+        },
+        source="chat template and model card of meta-llama/Llama-3.3-70B-Instruct",
+    ),
+    Format(
+        name="pythonic",
+        summary="a Python list of keyword calls, [f(a=1), g()], at the start",
+        aliases=("llama4_pythonic", "llama4", "toolace"),
+        models=("meta-llama/Llama-4-Scout-17B-16E-Instruct", "Team-ACE/ToolACE-8B"),
+        calls=PythonCalls(open=("<|python_start|>",), close=("<|python_end|>",)),
+        turns=("<|header_start|>assistant<|header_end|>\n\n", "<|header_start|>assistant<|header_end|>"),
+        stops=("<|eot|>", "<|eom|>", "<|eot_id|>", "<|eom_id|>"),
+        between_calls=", ",
+        engine_names={
+            "vllm": ("pythonic", "llama4_pythonic"),
+            "sglang": ("pythonic",),
+            "dynamo": ("pythonic",),
+            "smg": ("pythonic",),
+            "mlx-lm": ("pythonic",),
+        },
+        source="model card of meta-llama/Llama-4-Scout-17B-16E-Instruct",
+    ),
+)

@@ -1,0 +1,112 @@
+"""Names to formats.
+
+The built-in families are imported on first use, so that importing the package stays cheap. A name may be any
+alias or any engine's parser name; ``reasoning+tools`` combines the reasoning of one format with the calls of
+another.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from difflib import get_close_matches
+
+from unspool.parsing.declaration import ChannelCalls, Format
+
+_FAMILIES = ("deepseek", "gemma", "glm", "gpt_oss", "hermes", "kimi", "llama", "mistral", "qwen_xml")
+
+_registered: dict[str, Format] = {}
+_names: dict[str, str] = {}
+_loaded = False
+
+
+class UnknownFormatError(LookupError):
+    """No format has this name; the text names the nearest ones."""
+
+    def __init__(self, name: str, near: Iterable[str]) -> None:
+        near = list(near)
+        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        super().__init__(f"unknown format {name!r}.{hint} 'unspool formats' lists all of them.")
+        self.name = name
+        self.near = tuple(near)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[-_. ]+", "_", name.strip().lower())
+
+
+def register(fmt: Format) -> Format:
+    """Makes a format known under its name, its aliases and the parser names engines have for it.
+
+    Raises ``ValueError`` if its own name or an alias belongs to another format.
+    """
+    for name in (fmt.name, *fmt.aliases):
+        owner = _names.get(_key(name))
+        if owner is not None and owner != fmt.name:
+            raise ValueError(f"the name {name!r} belongs to the format {owner!r}")
+    _registered[fmt.name] = fmt
+    for name in (fmt.name, *fmt.aliases):
+        _names[_key(name)] = fmt.name
+    for names in fmt.engine_names.values():
+        for name in names:
+            _names.setdefault(_key(name), fmt.name)
+    return fmt
+
+
+def _load() -> None:
+    global _loaded
+    if _loaded:
+        return
+    _loaded = True
+    for family in _FAMILIES:
+        module = importlib.import_module(f"unspool.formats.{family}")
+        for fmt in module.FORMATS:
+            register(fmt)
+
+
+def formats() -> list[Format]:
+    """Every registered format, sorted by name."""
+    _load()
+    return [_registered[name] for name in sorted(_registered)]
+
+
+def get_format(name: str | Format) -> Format:
+    """The format of this name: canonical, an alias, an engine's parser name, or ``reasoning+tools``.
+
+    Case, dashes, dots and underscores make no difference. Raises :class:`UnknownFormatError`.
+    """
+    if isinstance(name, Format):
+        return name
+    _load()
+    if "+" in name:
+        return _combined(name)
+    found = _names.get(_key(name))
+    if found is None:
+        near = get_close_matches(_key(name), list(_names), n=3, cutoff=0.6)
+        raise UnknownFormatError(name, dict.fromkeys(_names[key] if key not in _names else key for key in near))
+    return _registered[found]
+
+
+def _combined(name: str) -> Format:
+    first, _, second = name.partition("+")
+    reasoning, tools = get_format(first), get_format(second)
+    for part in (reasoning, tools):
+        if isinstance(part.calls, ChannelCalls):
+            raise UnknownFormatError(name, [part.name])
+    return replace(
+        tools,
+        name=f"{reasoning.name}+{tools.name}",
+        summary=f"reasoning of {reasoning.name}, calls of {tools.name}",
+        aliases=(),
+        reasoning=reasoning.reasoning,
+        turns=tuple(dict.fromkeys(reasoning.turns + tools.turns)),
+        start=reasoning.start,
+        stops=tuple(dict.fromkeys(reasoning.stops + tools.stops)),
+        lead=reasoning.lead or tools.lead,
+        engine_names={},
+    )

@@ -1,0 +1,273 @@
+"""From a call's opener to its end: one reader for each shape of :mod:`declaration`.
+
+A reader starts behind the opener that the turn has seen, reads through the closers and leaves the cursor on
+what follows. It raises ``NotACall`` when the text is none after all; calls that it closed before are then as
+good as confirmed or not, which each shape says. Noise between markers, a few characters of it, is framing:
+models put line breaks and stray words there.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NoReturn
+
+from unspool.parsing.codecs.json import call_object, finish_arguments, json_object, stop
+from unspool.parsing.codecs.python import identifier, keyword_arguments
+from unspool.parsing.codecs.relaxed import relaxed_object
+from unspool.parsing.codecs.tagged import header_text, tagged_call
+from unspool.parsing.declaration import JsonCalls, NamedCalls, PythonCalls, RelaxedArguments, TaggedCalls
+from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.scanner import Watch, pattern
+
+_NAME = pattern(r"[^\s<>{}\[\]\"'`]+")
+_CALL_ID = pattern(r"(?:functions?\.)?(.*?)(?::[0-9]+)?")
+
+
+@lru_cache(maxsize=256)
+def _seek_watch(literals: tuple[str, ...]) -> Watch:
+    return Watch(("", literals))
+
+
+def seek(r: Reader, literals: tuple[str, ...], limit: int = HOLD) -> Steps[str]:
+    """Which of the literals comes within ``limit`` characters; the cursor goes to it over the noise.
+
+    ``""`` if none does; the cursor then stays.
+    """
+    watch = _seek_watch(literals)
+    offset = 0
+    while True:
+        found = watch.find(r.text, r.pos + offset, r.final)
+        end = found.start() if found else len(r.text)
+        if end - r.pos > limit:
+            return ""
+        if found and found.lastindex:
+            r.take(end, "framing", "noise between markers")
+            return found.group(1)
+        if r.final:
+            return ""
+        offset = end - r.pos
+        yield
+
+
+def trail(r: Reader, closers: tuple[str, ...], others: tuple[str, ...] = ()) -> Steps[str]:
+    """Reads a closer that may be missing, with the noise before it; stops at any of ``others``."""
+    if not any(closers):
+        return ""
+    mark = yield from seek(r, closers + others)
+    if mark and mark in closers:
+        r.take(r.pos + len(mark), "framing", "closes the call")
+        return mark
+    return ""
+
+
+def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
+    """One object, or a list whose calls are certain only when the list is closed."""
+    bare = not opened
+    yield from r.space()
+    if (yield from r.at(("{", "["))) == "[":
+        yield from json_list(r, shape, offered_only=bare)
+    elif r.pos < len(r.text) and r.text[r.pos] == "{":
+        yield from call_object(r, shape, offered_only=bare)
+    else:
+        stop(r, "no JSON follows the opener")
+    r.end_call()
+    if shape.close and opened:
+        yield from r.space()
+        if (yield from r.at(("}",))):
+            r.take(r.pos + 1, "framing", "one brace too many")
+        yield from trail(r, shape.close, shape.open)
+
+
+def json_list(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[None]:
+    """Reads a list of call objects at the cursor."""
+    r.take(r.pos + 1, "framing", "list of calls")
+    found = False
+    while True:
+        yield from r.space()
+        mark = yield from r.at(("{", ",", "]"))
+        if mark == "{":
+            yield from call_object(r, shape, offered_only=offered_only)
+            found = True
+        elif mark == ",":
+            r.take(r.pos + 1, "framing", "list of calls")
+        elif mark == "]":
+            if offered_only and not found:
+                raise NotACall("the list is empty")
+            r.take(r.pos + 1, "framing", "list of calls")
+            return
+        else:
+            stop(r, "the list holds something else than calls")
+
+
+_LIST = JsonCalls()
+
+
+def named_calls(r: Reader, shape: NamedCalls, opened: str) -> Steps[None]:
+    """A call with its name in a header, or a section of such calls."""
+    if opened != shape.section_open or not shape.section_open:
+        yield from _named_call(r, shape)
+        yield from trail(r, (shape.section_close,), (shape.open,))
+        return
+    first = True
+    while True:
+        mark = yield from seek(r, (shape.open, shape.section_close))
+        if mark == shape.open:
+            r.take(r.pos + len(mark), "framing", "opens a call")
+            yield from _named_call(r, shape)
+            first = False
+            r.begin_call()
+        elif mark:
+            r.take(r.pos + len(mark), "framing", "closes the section")
+            return
+        elif first:
+            _refuse(r)
+        else:
+            # The section's closer is missing.
+            return
+
+
+def _refuse(r: Reader) -> NoReturn:
+    if r.final:
+        raise Unfinished("the text ends before the first call")
+    raise NotACall("no call follows the opener")
+
+
+def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
+    if shape.list_body:
+        yield from r.space()
+        if (yield from r.at(("[", "{"))):
+            if r.text[r.pos] == "[":
+                yield from json_list(r, _LIST, offered_only=False)
+            else:
+                yield from call_object(r, _LIST, offered_only=False)
+            r.end_call()
+            return
+    name, mark = yield from _header(r, shape)
+    if shape.type_header and mark in shape.header_end:
+        name = yield from _typed_header(r, name)
+    r.start_call(_checked(r, shape, name))
+    yield from r.space()
+    if not (yield from r.at(("{",))):
+        stop(r, "no object follows the name")
+    if isinstance(shape.arguments, RelaxedArguments):
+        yield from relaxed_object(r, shape.arguments.quote)
+        r.close_call()
+    else:
+        yield from json_object(r, r.arguments, streams=True)
+        finish_arguments(r)
+    r.end_call()
+    yield from trail(r, (shape.close,), (shape.open, shape.section_open, shape.section_close))
+
+
+def _header(r: Reader, shape: NamedCalls) -> Steps[tuple[str, str]]:
+    yield from r.space()
+    text, mark = yield from header_text(r, shape.header_end, shape.header_stops + shape.header_notes)
+    if mark in shape.header_notes:
+        r.take(r.pos + len(mark), "framing", "call id")
+        _, mark = yield from header_text(r, shape.header_end, shape.header_stops)
+    return text, mark
+
+
+def _typed_header(r: Reader, name: str) -> Steps[str]:
+    """``type SEP name``, the value in a code fence; or only ``name SEP`` before the value."""
+    yield from r.space()
+    if (yield from r.at(("{",))):
+        return name
+    name, _ = yield from header_text(r, ("\n",), ("{",))
+    yield from r.space()
+    if (yield from r.at(("```",))):
+        r.take(r.pos + 3, "framing", "code fence")
+        if (yield from r.at(("json",))):
+            r.take(r.pos + 4, "framing", "code fence")
+    return name
+
+
+def _checked(r: Reader, shape: NamedCalls, header: str) -> str:
+    name = header.strip()
+    for prefix in shape.prefixes:
+        if name.startswith(prefix):
+            name = name.removeprefix(prefix).strip()
+            break
+    if shape.id_header:
+        found = _CALL_ID.fullmatch(name)
+        assert found is not None
+        name = found.group(1)
+        if name.isdigit() and name not in r.tools:
+            # Only a counter: clear when there is only one tool.
+            if len(r.tools) != 1:
+                raise NotACall("the call id has no name")
+            name = next(iter(r.tools))
+    if not _NAME.fullmatch(name):
+        raise NotACall(f"{header.strip()!r} is no name")
+    return name
+
+
+def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
+    """A call made of elements, or a section of such calls; without its section only an offered name counts."""
+    if opened in shape.call_open:
+        bare = bool(shape.section_open)
+        yield from tagged_call(r, shape, offered_only=bare)
+        r.end_call()
+        if bare:
+            yield from r.space()
+            if mark := (yield from r.at(shape.section_close)):
+                r.take(r.pos + len(mark), "framing", "closes the section")
+        return
+    first = True
+    while True:
+        yield from r.space()
+        if first and (yield from r.at(("{",))):
+            yield from call_object(r, _LIST, offered_only=False)
+            r.end_call()
+            yield from trail(r, shape.section_close, shape.section_open)
+            return
+        mark = yield from seek(r, shape.call_open + shape.section_close)
+        if mark in shape.call_open and mark:
+            r.take(r.pos + len(mark), "framing", "opens a call")
+            yield from tagged_call(r, shape, offered_only=False)
+            r.end_call()
+            first = False
+            r.begin_call()
+        elif mark:
+            r.take(r.pos + len(mark), "framing", "closes the section")
+            return
+        elif first:
+            _refuse(r)
+        else:
+            # The section's closer is missing.
+            return
+
+
+def python_calls(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:
+    """A list of calls, certain only when the list is closed; bare, the first name must be an offered tool's."""
+    yield from r.space()
+    if not (yield from r.at(("[",))):
+        stop(r, "no list follows the opener")
+    r.take(r.pos + 1, "framing", "list of calls")
+    first = True
+    while True:
+        yield from r.space()
+        if not first:
+            mark = yield from r.at((",", "]"))
+            if not mark:
+                stop(r, "a comma or ']' is missing")
+            r.take(r.pos + 1, "framing", "list of calls")
+            if mark == "]":
+                break
+            yield from r.space()
+            if (yield from r.at(("]",))):
+                continue
+        name = yield from identifier(r, "name")
+        if not opened and name not in r.tools:
+            raise NotACall(f"no tool {name!r} was offered")
+        yield from r.space()
+        if not (yield from r.at(("(",))):
+            stop(r, "a bracket is missing after the name")
+        r.take(r.pos + 1, "framing", "arguments")
+        r.start_call(name)
+        yield from keyword_arguments(r)
+        finish_arguments(r)
+        first = False
+    r.end_call()
+    if opened:
+        yield from trail(r, shape.close, shape.open)

@@ -1,0 +1,271 @@
+"""JSON inside a call: passed through as it is written, its end found by its own grammar.
+
+Outside strings only the nesting is followed; whole runs of structure and complete strings are one regular
+expression match. Inside a string a closing marker is just letters. Whether the text was JSON at all is decided
+once, by the standard library, when the value is complete. Two slips have one reading and are mended on the
+way: a backslash before a letter that no escape has, and a raw control character inside a string.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from unspool.parsing.declaration import JsonCalls
+from unspool.parsing.reader import NotACall, Reader, Steps, Unfinished
+from unspool.parsing.scanner import pattern
+
+_PLAIN = r'[^"\\\x00-\x1f]*+'
+_ESCAPE = r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})'
+_BODY = rf"{_PLAIN}(?:{_ESCAPE}{_PLAIN})*+"
+_LOOSE = r"[ \t\r\n0-9eE+\-.,:truefalsn]"
+_in_string = pattern(_BODY)
+_structure = pattern(rf'(?:{_LOOSE}++|"{_BODY}")*+')
+_partial_escape = pattern(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+
+_CONTROLS = {chr(code): json.dumps(chr(code))[1:-1] for code in range(0x20)}
+
+
+def _reject_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def load(text: str) -> Any:
+    """The value of a JSON text, strictly; raises ``ValueError`` for anything else, however deep."""
+    try:
+        return json.loads(text, parse_constant=_reject_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: str = "arguments") -> Steps[None]:
+    """Reads one JSON object or array at the cursor and says its text, mended where the module says.
+
+    ``streams``: the text goes out through the open call as it comes. Raises :class:`NotACall` at a character
+    that no JSON has there, :class:`Unfinished` if the text ends first.
+    """
+    depth = 0
+    string = False
+    while True:
+        text, start = r.text, r.pos
+        pos = start
+        while True:
+            found = (_in_string if string else _structure).match(text, pos)
+            assert found is not None
+            pos = found.end()
+            if pos == len(text):
+                break
+            char = text[pos]
+            if string:
+                if char == '"':
+                    string = False
+                    pos += 1
+                elif char == "\\":
+                    if not r.final and _partial_escape.match(text, pos):
+                        break
+                    say(r.spell(r.take(pos, "arguments", note)) + "\\\\")
+                    pos += 1
+                    r.take(pos, "arguments", "a backslash that is no escape, doubled")
+                else:
+                    say(r.spell(r.take(pos, "arguments", note)) + _CONTROLS[char])
+                    pos += 1
+                    r.take(pos, "arguments", "a control character, escaped")
+            elif char == '"':
+                string = True
+                pos += 1
+            elif char in "{[":
+                depth += 1
+                pos += 1
+            elif char in "}]":
+                depth -= 1
+                pos += 1
+                if depth == 0:
+                    say(r.spell(r.take(pos, "arguments", note)))
+                    return
+            else:
+                r.take(pos)
+                raise NotACall(f"{r.spell(char)!r} has no place in JSON")
+        if pos > r.pos:
+            say(r.spell(r.take(pos, "arguments", note)))
+        if r.final:
+            raise Unfinished("the text ends inside the arguments")
+        if streams:
+            r.flow((_in_string if string else _structure).fullmatch, r.arguments_sink)
+        yield
+
+
+def json_string(r: Reader, note: str) -> Steps[str]:
+    """Reads one JSON string at the cursor and returns its value."""
+    if not (yield from r.at(('"',))):
+        stop(r, "a string is missing")
+    parts: list[str] = []
+    r.take(r.pos + 1, "framing", "quote")
+    while True:
+        found = _in_string.match(r.text, r.pos)
+        assert found is not None
+        end = found.end()
+        parts.append(r.take(end, "name" if note == "name" else "framing", note))
+        if end < len(r.text):
+            char = r.text[end]
+            if char == '"':
+                r.take(end + 1, "framing", "quote")
+                break
+            if char != "\\" or r.final or not _partial_escape.match(r.text, end):
+                parts.append(_CONTROLS[char] if char != "\\" else "\\\\")
+                r.take(end + 1, "framing", note)
+                continue
+        if r.final:
+            raise Unfinished("the text ends inside a string")
+        yield
+    value: str = load('"' + r.spell("".join(parts)) + '"')
+    return value
+
+
+def scalar(r: Reader) -> Steps[str]:
+    """Reads a number or a constant at the cursor and returns its text."""
+    parts: list[str] = []
+    while True:
+        found = pattern(r"[0-9eE+\-.truefalsn]*+").match(r.text, r.pos)
+        assert found is not None
+        parts.append(r.take(found.end(), "framing", "member"))
+        if r.pos < len(r.text):
+            break
+        if r.final:
+            raise Unfinished("the text ends inside a value")
+        yield
+    text = "".join(parts)
+    if not text:
+        raise NotACall(f"{r.spell(r.text[r.pos])!r} is no JSON value")
+    try:
+        load(text)
+    except ValueError:
+        raise NotACall(f"{text!r} is no JSON value") from None
+    return text
+
+
+def finish_arguments(r: Reader) -> None:
+    """Checks that what was said as arguments is a JSON object, then closes the call."""
+    text = r.argument_text()
+    try:
+        whole = load(text)
+    except ValueError as why:
+        raise NotACall(f"the arguments are no JSON: {why}") from None
+    if not isinstance(whole, dict):
+        raise NotACall("the arguments are no object")
+    r.close_call()
+
+
+def _unwrap(text: str) -> str:
+    """Arguments that were encoded twice, as a JSON string, unwrapped once."""
+    value = load(text)
+    if not isinstance(value, str):
+        raise NotACall("the arguments are no object")
+    inner = value if value.strip() else "{}"
+    try:
+        if not isinstance(load(inner), dict):
+            raise NotACall("the arguments are no object")
+    except ValueError as why:
+        raise NotACall(f"the arguments are no JSON: {why}") from None
+    return inner
+
+
+def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[None]:
+    """Reads one object that holds a call's name and arguments, in either order, and closes the call.
+
+    Arguments that come before the name wait for it. ``offered_only``: a name that was not offered, or a member
+    that a call does not have, makes it no call.
+    """
+    name: str | None = None
+    early: list[str] | None = None
+    seen = False
+    r.take(r.pos + 1, "framing", "call object")
+    while True:
+        yield from r.space()
+        mark = yield from r.at(('"', "}", ","))
+        if mark in ("}", ","):
+            r.take(r.pos + 1, "framing", "call object")
+            if mark == "}":
+                break
+            continue
+        key = yield from json_string(r, "member name")
+        yield from r.space()
+        if not (yield from r.at((":",))):
+            stop(r, "a colon is missing after a member name")
+        r.take(r.pos + 1, "framing", "call object")
+        yield from r.space()
+        if key in shape.name_keys and name is None:
+            name = yield from json_string(r, "name")
+            _check_name(r, name, offered_only)
+            if early is not None:
+                r.start_call(name)
+                for piece in early:
+                    r.arguments(piece)
+        elif key in shape.arguments_keys and not seen:
+            seen = True
+            if name is None:
+                early = []
+                yield from _arguments_value(r, early.append, streams=False)
+            else:
+                r.start_call(name)
+                yield from _arguments_value(r, r.arguments, streams=True)
+        elif offered_only and key not in ("type", "id", "function", "index"):
+            raise NotACall(f"a call has no member {key!r}")
+        else:
+            yield from _skip_value(r)
+    if name is None:
+        raise NotACall("the object has no name")
+    if not seen:
+        _without_arguments(r, name)
+    finish_arguments(r)
+
+
+def _check_name(r: Reader, name: str, offered_only: bool) -> None:
+    if not name.strip():
+        raise NotACall("the name is empty")
+    if offered_only and name not in r.tools:
+        raise NotACall(f"no tool {name!r} was offered")
+
+
+def _without_arguments(r: Reader, name: str) -> None:
+    """An object with only a name is a call if the offered tool needs no arguments."""
+    tool = r.tools.get(name)
+    if tool is None or tool.required:
+        raise NotACall("the object has no arguments")
+    r.start_call(name)
+    r.arguments("{}")
+
+
+def _arguments_value(r: Reader, say: Callable[[str], None], *, streams: bool) -> Steps[None]:
+    opening = yield from r.at(("{", "[", '"'))
+    if opening == "{":
+        yield from json_object(r, say, streams=streams)
+    elif opening == '"':
+        value = yield from json_string(r, "arguments, encoded twice")
+        say(_unwrap(json.dumps(value)))
+    elif (yield from r.at(("null",))):
+        r.take(r.pos + 4, "arguments", "no arguments")
+        say("{}")
+    else:
+        stop(r, "the arguments are no object")
+
+
+def _skip_value(r: Reader) -> Steps[None]:
+    opening = yield from r.at(("{", "[", '"'))
+    if opening == '"':
+        yield from json_string(r, "member")
+    elif opening:
+        yield from json_object(r, _ignore, streams=False, note="member")
+    else:
+        yield from scalar(r)
+
+
+def _ignore(_: str) -> None:
+    return
+
+
+def stop(r: Reader, why: str) -> NoReturn:
+    """Raises what fits: the text ended, or what stands here is wrong."""
+    if r.final and r.pos == len(r.text):
+        raise Unfinished("the text ends inside a call")
+    raise NotACall(why)

@@ -1,0 +1,222 @@
+"""Keyword arguments of a Python call, said as JSON while they are read.
+
+Only literals are values: strings, numbers, constants (Python's or JSON's spelling), lists, tuples, dicts with
+string keys, nested to a fixed depth. Strings stream; an escape is decoded and encoded again.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+
+from unspool.parsing.codecs.json import stop
+from unspool.parsing.reader import NotACall, Reader, Steps, Unfinished
+from unspool.parsing.scanner import pattern
+from unspool.parsing.schema import escape, quote
+
+DEPTH = 64
+"""Deepest nesting of a value."""
+
+_WORD = pattern(r"[^\s,=:()\[\]{}'\"]*+")
+_NAME = pattern(r"[A-Za-z_][\w.\-]*")
+_ESCAPE = pattern(
+    r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|[^xuU0-7\r]|\r(?!\n)|[xuU])"
+)
+_PARTIAL_ESCAPE = pattern(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-7]{1,2}|\r)?\Z")
+_PLAIN = {mark: pattern(rf"[^\\{mark}]*+") for mark in "'\""}
+
+_CONSTANTS = {
+    **{"True": "true", "true": "true", "False": "false", "false": "false"},
+    **{"None": "null", "null": "null"},
+}
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0"}
+
+
+def word(r: Reader, note: str) -> Steps[str]:
+    """Reads letters up to the next delimiter."""
+    parts: list[str] = []
+    while True:
+        found = _WORD.match(r.text, r.pos)
+        assert found is not None
+        parts.append(r.take(found.end(), "name" if note == "name" else "arguments", note))
+        if r.pos < len(r.text):
+            return r.spell("".join(parts))
+        if r.final:
+            raise Unfinished("the text ends inside a call")
+        yield
+
+
+def identifier(r: Reader, note: str) -> Steps[str]:
+    """Reads a dotted name."""
+    name = yield from word(r, note)
+    if not _NAME.fullmatch(name):
+        raise NotACall(f"{name!r} is no name")
+    return name
+
+
+def keyword_arguments(r: Reader) -> Steps[None]:
+    """Reads ``key=value, ...)`` behind the opening bracket, through the closing one."""
+    keys: set[str] = set()
+    while True:
+        yield from r.space()
+        if (yield from r.at((")",))):
+            r.take(r.pos + 1, "framing", "closes the call")
+            r.arguments("{}" if not keys else "}")
+            return
+        if keys:
+            yield from _comma(r, ")")
+            yield from r.space()
+            if (yield from r.at((")",))):
+                continue
+        key = yield from identifier(r, "keyword")
+        yield from r.space()
+        if not (yield from r.at(("=",))):
+            stop(r, "arguments without a keyword are no call")
+        if key in keys:
+            raise NotACall(f"the keyword {key!r} is there twice")
+        r.take(r.pos + 1, "framing", "keyword")
+        yield from r.space()
+        r.arguments(("{" if not keys else ", ") + quote(key) + ": ")
+        keys.add(key)
+        yield from value(r, DEPTH)
+
+
+def _comma(r: Reader, closer: str) -> Steps[None]:
+    if not (yield from r.at((",",))):
+        stop(r, f"a comma or {closer!r} is missing")
+    r.take(r.pos + 1, "arguments", "comma")
+
+
+def value(r: Reader, depth: int) -> Steps[None]:
+    """Reads one literal and says it as JSON."""
+    if not depth:
+        raise NotACall("the arguments are nested too deeply")
+    mark = yield from r.at(("'", '"', "[", "(", "{"))
+    if mark in ("'", '"') and mark:
+        yield from string(r, mark)
+    elif mark == "{":
+        yield from _dict(r, depth - 1)
+    elif mark:
+        yield from _list(r, depth - 1, {"[": "]", "(": ")"}[mark])
+    else:
+        text = yield from word(r, "value")
+        if not text:
+            stop(r, "a value is missing")
+        r.arguments(_CONSTANTS.get(text) or _number(text))
+
+
+def _number(text: str) -> str:
+    try:
+        number = ast.literal_eval(text)
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise ValueError
+        return json.dumps(number, allow_nan=False)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        # Python forbids leading zeros, models write them.
+        if pattern(r"-?0[0-9]+").fullmatch(text):
+            return str(int(text)) if len(text) < 1000 else quote(text)
+        raise NotACall(f"{text!r} is no value") from None
+
+
+def _list(r: Reader, depth: int, closer: str) -> Steps[None]:
+    r.take(r.pos + 1, "arguments", "list")
+    r.arguments("[")
+    first = True
+    while True:
+        yield from r.space()
+        if (yield from r.at((closer,))):
+            break
+        if not first:
+            yield from _comma(r, closer)
+            yield from r.space()
+            if (yield from r.at((closer,))):
+                break
+            r.arguments(", ")
+        yield from value(r, depth)
+        first = False
+    r.take(r.pos + 1, "arguments", "list")
+    r.arguments("]")
+
+
+def _dict(r: Reader, depth: int) -> Steps[None]:
+    r.take(r.pos + 1, "arguments", "dict")
+    r.arguments("{")
+    first = True
+    while True:
+        yield from r.space()
+        if (yield from r.at(("}",))):
+            break
+        if not first:
+            yield from _comma(r, "}")
+            yield from r.space()
+            if (yield from r.at(("}",))):
+                break
+            r.arguments(", ")
+        mark = yield from r.at(("'", '"'))
+        if not mark:
+            stop(r, "a key that is no string")
+        yield from string(r, mark)
+        yield from r.space()
+        if not (yield from r.at((":",))):
+            stop(r, "a colon is missing after a key")
+        r.take(r.pos + 1, "arguments", "dict")
+        r.arguments(": ")
+        yield from r.space()
+        yield from value(r, depth)
+        first = False
+    r.take(r.pos + 1, "arguments", "dict")
+    r.arguments("}")
+
+
+def string(r: Reader, mark: str) -> Steps[None]:
+    """Reads a string in single, double or triple quotes, the cursor at the opening one."""
+    closer = mark
+    if (yield from r.at((mark * 3, mark))) == mark * 3:
+        closer = mark * 3
+    elif (yield from r.at((mark * 2,))):
+        r.take(r.pos + 2, "arguments", "string")
+        r.arguments('""')
+        return
+    r.take(r.pos + len(closer), "arguments", "string")
+    r.arguments('"')
+    plain = _PLAIN[mark]
+    while True:
+        found = plain.match(r.text, r.pos)
+        assert found is not None
+        end = found.end()
+        if end > r.pos:
+            r.arguments(escape(r.spell(r.take(end, "arguments", "string"))))
+        if r.pos == len(r.text):
+            if r.final:
+                raise Unfinished("the text ends inside a string")
+            r.flow(plain.fullmatch, r.converted_sink(escape))
+            yield
+        elif r.text[r.pos] == "\\":
+            if not r.final and _PARTIAL_ESCAPE.match(r.text, r.pos):
+                yield
+                continue
+            escaped = _ESCAPE.match(r.text, r.pos)
+            if escaped is None:
+                raise Unfinished("the text ends inside a string")
+            r.arguments(escape(_decoded(r.take(escaped.end(), "arguments", "escape"))))
+        elif (yield from r.at((closer,))):
+            r.take(r.pos + len(closer), "arguments", "string")
+            r.arguments('"')
+            return
+        else:
+            r.arguments(escape(r.take(r.pos + 1, "arguments", "string")))
+
+
+def _decoded(text: str) -> str:
+    """What an escape stands for; one that Python does not know stands for itself."""
+    body = text[1:]
+    if body in _SIMPLE:
+        return _SIMPLE[body]
+    if body[0] in "xuU" and len(body) > 1:
+        code = int(body[1:], 16)
+        return chr(code) if code < 0x110000 else text
+    if body[0] in "01234567":
+        return chr(int(body, 8))
+    if body in ("\n", "\r\n", "\r"):
+        return ""
+    return body if body in ("\\", "'", '"') else text

@@ -1,0 +1,215 @@
+"""The parser: one generation in, events out, the same however the text is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from unspool.events import (
+    ContentDelta,
+    Event,
+    Finish,
+    FinishReason,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from unspool.parsing.declaration import Format, map_strings, strings
+from unspool.parsing.reader import Reader, Span
+from unspool.parsing.schema import offered_tools
+from unspool.parsing.tokens import Detokenizer, sentinels
+from unspool.parsing.turn import compile_grammar, turn
+
+ToolChoice: TypeAlias = str | Mapping[str, Any] | None
+
+_COMMON_TURNS = (
+    "<|im_start|>assistant\n",
+    "<|im_start|>assistant",
+    "<|start_header_id|>assistant<|end_header_id|>\n\n",
+    "<|assistant|>",
+    "<|Assistant|>",
+    "<｜Assistant｜>",
+    "[/INST]",
+    "<start_of_turn>model\n",
+    "<|turn>model\n",
+    "<|start|>assistant",
+)
+"""Turn openers of common templates, for prompts of a template that is not the format's own."""
+
+_REASONS: dict[str | None, FinishReason] = {
+    None: "stop",
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+    "error": "error",
+    "cancelled": "cancelled",
+    "abort": "cancelled",
+}
+
+
+class Parser(Reader):
+    """Reads one generation of a model.
+
+    ``tools`` are the offered OpenAI function tools; without any, or with ``tool_choice="none"``, call syntax is
+    ordinary content. ``prompt`` is the rendered prompt or its tail: what stands after the last turn opener
+    decides whether the output starts inside reasoning; without a prompt the format's default start applies.
+    ``arguments="incremental"`` sends argument text as it comes, ``"atomic"`` holds a call back until it is
+    complete. ``tokenizer`` enables :meth:`feed_tokens`; markers that are special tokens then match by id only.
+    ``parallel_tool_calls=False`` lets only the first call through.
+
+    No text raises, whatever it is. ``ValueError``: an argument is wrong; ``TypeError``: so is the tokenizer.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        *,
+        tools: Iterable[Mapping[str, Any]] | None = None,
+        tool_choice: ToolChoice = "auto",
+        prompt: str | None = None,
+        arguments: Literal["incremental", "atomic"] = "incremental",
+        tokenizer: Any | None = None,
+        parallel_tool_calls: bool = True,
+        trace: bool = False,
+    ) -> None:
+        if arguments not in ("incremental", "atomic"):
+            raise ValueError(f"arguments must be 'incremental' or 'atomic', not {arguments!r}")
+        offered = offered_tools(tools)
+        if tool_choice == "none":
+            offered = {}
+        marks: dict[str, str] = {}
+        self._detokenizer: Detokenizer | None = None
+        self._marks: dict[int, str] = {}
+        shown = format
+        if tokenizer is not None:
+            self._detokenizer = Detokenizer(tokenizer)
+            special = self._detokenizer.special
+            marks = sentinels(special, strings(format))
+            self._marks = {token: marks.get(text, "") for token, text in special.items()}
+            shown = map_strings(format, marks)
+        super().__init__(
+            tools=offered,
+            atomic=arguments == "atomic",
+            parallel=parallel_tool_calls,
+            spelled={char: text for text, char in marks.items()} if tokenizer is not None else None,
+            trace=trace,
+        )
+        forced = tool_choice not in ("auto", "none", None)
+        self.format = format
+        self._steps = turn(self, compile_grammar(shown, bool(offered), forced))
+        self._finished = False
+        self._calls_ended = False
+        self._first: list[Event] = []
+        self._start_from(prompt, marks)
+
+    def feed(self, text: str) -> list[Event]:
+        """Takes the next piece of text, however cut, and returns the events that it makes certain."""
+        if self._first or self._finished:
+            return self._unusual(text)
+        # The same test as in feed_text, without the call: nearly every token ends here.
+        accept = self._accept
+        if accept is not None and text and accept(text):
+            return self._sink(text)
+        return self.feed_text(text)
+
+    def feed_tokens(self, ids: Sequence[int]) -> list[Event]:
+        """Takes the next token ids; markers that are special tokens are known by id.
+
+        Special tokens that the format does not name, such as an end of text, are no text.
+        """
+        detokenizer = self._detokenizer
+        if detokenizer is None:
+            raise ValueError("feed_tokens needs a parser that was built with tokenizer=")
+        out: list[Event] = []
+        pending = ""
+        for token in ids:
+            mark = self._marks.get(token)
+            if mark is None:
+                pending += detokenizer.text(token)
+                continue
+            pending += detokenizer.flush()
+            if mark:
+                if pending:
+                    out += self.feed(pending)
+                    pending = ""
+                out += self._unusual("") if self._first or self._finished else []
+                out += self._step(mark)
+        if pending:
+            out += self.feed(pending)
+        return out
+
+    def finish(self, reason: str | None = "stop", usage: Usage | None = None) -> list[Event]:
+        """Ends the generation; the last event is its only :class:`Finish`.
+
+        ``reason`` is why it ended, in any engine's spelling; ``length`` wins, and a plain stop after a complete
+        call is ``tool_calls``.
+        """
+        if self._finished:
+            return []
+        if reason not in _REASONS:
+            raise ValueError(f"unknown finish reason {reason!r}; use one of {sorted(filter(None, _REASONS))}")
+        out: list[Event] = []
+        if self._detokenizer is not None and (rest := self._detokenizer.flush()):
+            out += self.feed(rest)
+        elif self._first:
+            out += self._unusual("")
+        self._finished = True
+        self.final = True
+        self.cut = _REASONS[reason] in ("length", "cancelled", "error")
+        out += self._step("")
+        final = _REASONS[reason]
+        if final in ("stop", "tool_calls"):
+            final = "tool_calls" if self.calls_ended else "stop"
+        out.append(Finish(final, usage))
+        return out
+
+    @property
+    def spans(self) -> list[Span]:
+        """With ``trace=True``: what each character read so far became, in order."""
+        return list(self._spans or ())
+
+    def _unusual(self, text: str) -> list[Event]:
+        if self._finished:
+            raise ValueError("the generation is finished; use a new parser")
+        first, self._first = self._first, []
+        return first + self.feed_text(text)
+
+    def _start_from(self, prompt: str | None, marks: Mapping[str, str]) -> None:
+        """Reads the prompt after the last turn opener, as the beginning of what the model goes on with."""
+        tail = self.format.start if prompt is None else self._tail(prompt)
+        for text, char in marks.items():
+            tail = tail.replace(text, char)
+        self.in_prompt = True
+        events = self.feed_text(tail) if tail else self._step("")
+        self.in_prompt = False
+        self._accept = None
+        if self.text[self.pos :].isspace():
+            self.pos = len(self.text)
+        self.fresh = not any(isinstance(event, ContentDelta | ToolCallStart) for event in events)
+        self.calls_ended = False
+        self._base = -len(self.text)
+        if self._spans is not None:
+            self._spans.clear()
+        if self._raw is not None and self._started is not None:
+            # The prompt ends inside a call: its beginning belongs to the answer.
+            self._first = [e for e in events if isinstance(e, ToolCallStart | ToolCallDelta) and e.index == self._index]
+        elif not self._closed:
+            self._index = -1
+
+    def _tail(self, prompt: str) -> str:
+        for turns in (self.format.turns, _COMMON_TURNS):
+            ends = [found + len(mark) for mark in turns if mark and (found := prompt.rfind(mark)) >= 0]
+            if ends:
+                return prompt[max(ends) :]
+        return prompt
+
+
+__all__ = ["Parser", "ToolCallEnd"]

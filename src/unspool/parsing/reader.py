@@ -1,0 +1,430 @@
+"""The buffer that every reader of this package reads from and speaks through.
+
+The grammar of a generation is written as coroutines (``turn``, ``calls``, ``codecs``) that read straight ahead
+and ``yield`` when they need more text. What they decide goes out through the methods here, in order and for
+good. While nothing but plain text can come, a coroutine leaves a test and a sink (:meth:`Reader.flow`) and
+:meth:`Reader.feed` answers without waking it: that is the path nearly every token takes.
+
+Consumed text is dropped at once, so each character is copied a bounded number of times. Only an open call
+keeps its raw text, since a call that turns out to be none becomes content as it was written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from unspool.events import ContentDelta, Event, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool.parsing.scanner import pattern
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
+"""A coroutine that yields whenever it needs more text and returns ``T``."""
+
+Kind: TypeAlias = Literal["reasoning", "content", "name", "arguments", "framing", "cut"]
+
+HOLD = 64
+"""Most characters of layout that wait for what follows them; more is taken as text."""
+
+HEADER = 256
+"""Most characters a call's header may have; more is no header."""
+
+SENTINELS = range(0xD800, 0xDFFF)
+_SENTINEL = pattern("[\ud800-\udfff]")
+_SPACE = pattern(r"[ \t\r\n]*+")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which characters of the raw text (``start`` to ``end``) became what, and why in a few words."""
+
+    start: int
+    end: int
+    kind: Kind
+    note: str
+
+
+class NotACall(Exception):  # noqa: N818 - control flow, never seen outside
+    """What began like a call is none; its raw text is content."""
+
+
+class Unfinished(NotACall):
+    """The text ended inside a call."""
+
+
+class Opened(Exception):  # noqa: N818 - control flow, never seen outside
+    """A probe reached the name of a call."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def new_call_id() -> str:
+    """A call id, unique across servers."""
+    return "call_" + os.urandom(12).hex()
+
+
+class Reader:
+    """Text in, events out; the state that the coroutines share."""
+
+    def __init__(
+        self,
+        *,
+        tools: Mapping[str, Any],
+        atomic: bool,
+        parallel: bool,
+        spelled: Mapping[str, str] | None,
+        trace: bool,
+    ) -> None:
+        self.text = ""
+        self.pos = 0
+        self.final = False
+        self.cut = False
+        self.tools = tools
+        self.spoke = False
+        self.fresh = True
+        self.in_prompt = False
+        self.calls_ended = False
+        self._base = 0
+        self._keep: int | None = None
+        self._out: list[Event] = []
+        self._accept: Callable[[str], object] | None = None
+        self._sink: Callable[[str], list[Event]] = self._content_flows
+        self._steps: Steps[None] = iter_nothing()
+        self._done = False
+        self._spelled = spelled
+        self._spans: list[Span] | None = [] if trace else None
+        # the open call
+        self._atomic = atomic
+        self._parallel = parallel
+        self._probing = False
+        self._raw: list[str] | None = None
+        self._raw_from = 0
+        self._raw_spans = 0
+        self._raw_base = 0
+        self._index = -1
+        self._started: ToolCallStart | None = None
+        self._pieces: list[str] = []
+        self._sent = 0
+        self._closed: list[tuple[ToolCallStart, list[str]]] = []
+        self._dropping = False
+
+    # ---- text in
+
+    def feed_text(self, delta: str) -> list[Event]:
+        """The events that this text makes certain."""
+        if not delta:
+            return []
+        accept = self._accept
+        if accept is not None and accept(delta):
+            return self._sink(delta)
+        return self._step(delta)
+
+    def _step(self, delta: str) -> list[Event]:
+        if self._accept is not None:
+            self._accept = None
+        keep = self.pos if self._keep is None else min(self._keep, self.pos)
+        if self._raw is not None:
+            self._raw.append(self.text[self._raw_from : keep])
+            self._raw_from = 0
+        self._base += keep
+        self.text = self.text[keep:] + delta
+        self.pos -= keep
+        if self._keep is not None:
+            self._keep -= keep
+        out: list[Event] = []
+        self._out = out
+        if not self._done:
+            try:
+                next(self._steps)
+            except StopIteration:
+                self._done = True
+        if self._started is not None and not self._atomic:
+            self._send_pieces()
+        return out
+
+    # ---- for coroutines: reading
+
+    def flow(self, accept: Callable[[str], object], sink: Callable[[str], list[Event]]) -> None:
+        """Until ``accept`` refuses a delta, ``sink`` turns it into events without waking the coroutine.
+
+        Only legal when everything read so far is consumed.
+        """
+        if self._spans is not None or self.pos != len(self.text) or self._keep is not None or self.final:
+            return
+        if self._raw is not None:
+            self._raw.append(self.text[self._raw_from : self.pos])
+            self._raw_from = 0
+        self._base += self.pos
+        self.text = ""
+        self.pos = 0
+        self._accept = accept
+        self._sink = sink
+
+    def take(self, end: int, kind: Kind = "framing", note: str = "") -> str:
+        """Consumes up to ``end`` and says what the text was."""
+        start = self.pos
+        if self._spans is not None and end > start:
+            self._spans.append(Span(self._base + start, self._base + end, kind, note))
+        self.pos = end
+        return self.text[start:end]
+
+    def space(self) -> Steps[None]:
+        """Skips JSON whitespace."""
+        while True:
+            end = self.space_end(self.pos)
+            if end > self.pos:
+                self.take(end, "framing", "layout")
+            if end < len(self.text) or self.final:
+                return
+            yield
+
+    def space_end(self, pos: int) -> int:
+        """Where the whitespace that starts at ``pos`` ends."""
+        found = _SPACE.match(self.text, pos)
+        assert found is not None
+        return found.end()
+
+    def pad(self, characters: str, note: str) -> Steps[None]:
+        """Skips framing whitespace: at most ``len(characters)`` characters out of that set."""
+        for _ in range(len(characters)):
+            while self.pos == len(self.text):
+                if self.final:
+                    return
+                yield
+            if self.text[self.pos] not in characters:
+                return
+            self.take(self.pos + 1, "framing", note)
+
+    def needs_more(self, pos: int, *literals: str) -> bool:
+        """Whether the text from ``pos`` to its end is a proper beginning of one of the literals."""
+        if self.final:
+            return False
+        rest = self.text[pos:]
+        return any(len(rest) < len(literal) and literal.startswith(rest) for literal in literals)
+
+    def at(self, literals: tuple[str, ...], offset: int = 0) -> Steps[str]:
+        """The longest of the literals that stands ``offset`` characters ahead, or ``""``; consumes nothing."""
+        while True:
+            pos = self.pos + offset
+            if len(self.text) - pos < max(map(len, literals), default=0) and self.needs_more(pos, *literals):
+                yield
+                continue
+            here = [literal for literal in literals if literal and self.text.startswith(literal, pos)]
+            return max(here, key=len, default="")
+
+    def certain(self, literal: str) -> bool:
+        """Whether the literal holds a special token that arrived by id, so that it can't be mere letters."""
+        return self._spelled is not None and _SENTINEL.search(literal) is not None
+
+    # ---- for coroutines: speaking
+
+    def spell(self, text: str) -> str:
+        """The text with special tokens spelled out."""
+        spelled = self._spelled
+        if spelled is None or _SENTINEL.search(text) is None:
+            return text
+        return _SENTINEL.sub(lambda found: spelled.get(found.group(), ""), text)
+
+    def content(self, end: int, note: str = "text") -> None:
+        """Everything up to ``end`` is content."""
+        if end > self.pos:
+            self._out.append(ContentDelta(self.spell(self.take(end, "content", note))))
+            self.spoke = True
+            self.fresh = False
+
+    def reasoning(self, end: int, note: str = "inside reasoning") -> None:
+        """Everything up to ``end`` is reasoning."""
+        if end > self.pos:
+            self.say_reasoning(self.take(end, "reasoning", note))
+
+    def say_reasoning(self, text: str) -> None:
+        """This text, consumed before, is reasoning."""
+        if text:
+            self._out.append(ReasoningDelta(self.spell(text)))
+            self.spoke = True
+
+    def _content_flows(self, delta: str) -> list[Event]:
+        return [ContentDelta(delta)]
+
+    def _reasoning_flows(self, delta: str) -> list[Event]:
+        return [ReasoningDelta(delta)]
+
+    def _arguments_flow(self, delta: str) -> list[Event]:
+        assert self._raw is not None
+        self._raw.append(delta)
+        self._pieces.append(delta)
+        if self._atomic or self._dropping:
+            return []
+        self._sent += 1
+        return [ToolCallDelta(self._index, delta)]
+
+    @property
+    def content_sink(self) -> Callable[[str], list[Event]]:
+        """For :meth:`flow`: the delta is content."""
+        return self._content_flows
+
+    @property
+    def reasoning_sink(self) -> Callable[[str], list[Event]]:
+        """For :meth:`flow`: the delta is reasoning."""
+        return self._reasoning_flows
+
+    @property
+    def arguments_sink(self) -> Callable[[str], list[Event]]:
+        """For :meth:`flow`: the delta is argument text, as it stands."""
+        return self._arguments_flow
+
+    def converted_sink(self, convert: Callable[[str], str]) -> Callable[[str], list[Event]]:
+        """For :meth:`flow`: the delta is argument text once converted."""
+        raw = self._raw
+        pieces = self._pieces
+        index = self._index
+        silent = self._atomic or self._dropping
+        assert raw is not None
+
+        def sink(delta: str) -> list[Event]:
+            raw.append(delta)
+            piece = convert(delta)
+            pieces.append(piece)
+            if silent:
+                return []
+            self._sent += 1
+            return [ToolCallDelta(index, piece)]
+
+        return sink
+
+    # ---- for coroutines: calls
+
+    def begin_call(self) -> None:
+        """From here on the text may be a call; what was read before is certain."""
+        if self._probing:
+            return
+        self._raw = []
+        self._raw_from = self.pos
+        self._raw_base = self._base + self.pos
+        self._raw_spans = len(self._spans or ())
+
+    def start_call(self, name: str) -> None:
+        """The call's name is complete."""
+        if self._probing:
+            raise Opened(name)
+        self._dropping = not self._parallel and self._index >= 0
+        self.spoke = True
+        self.fresh = False
+        self._pieces = []
+        self._sent = 0
+        if self._dropping:
+            return
+        self._index += 1
+        self._started = ToolCallStart(self._index, new_call_id(), name)
+        if not self._atomic:
+            self._out.append(self._started)
+
+    def arguments(self, text: str) -> None:
+        """Argument text, as JSON."""
+        if text:
+            self._pieces.append(text)
+
+    def argument_text(self) -> str:
+        """All argument text of the open call so far."""
+        return "".join(self._pieces)
+
+    def close_call(self) -> None:
+        """The call's arguments are complete; it counts once :meth:`confirm_calls` says so."""
+        if self._started is not None:
+            if not self._atomic:
+                self._send_pieces()
+            self._closed.append((self._started, self._pieces))
+            self._started = None
+        self._pieces = []
+        self._sent = 0
+
+    def confirm_calls(self) -> None:
+        """The calls closed so far are certain."""
+        for start, pieces in self._closed:
+            if self._atomic:
+                self._out += [start, ToolCallDelta(start.index, "".join(pieces))]
+            self._out.append(ToolCallEnd(start.index))
+            self.calls_ended = True
+        self._closed.clear()
+
+    def _send_pieces(self) -> None:
+        pieces = self._pieces
+        if len(pieces) > self._sent:
+            self._out.append(ToolCallDelta(self._index, "".join(pieces[self._sent :])))
+            self._sent = len(pieces)
+
+    def end_call(self) -> None:
+        """The raw text of a call that succeeded is no longer needed."""
+        self.confirm_calls()
+        self._raw = None
+
+    def reject_call(self, why: NotACall) -> None:
+        """What was taken for a call is content, as it was written; a call cut by the token limit is nothing."""
+        assert self._raw is not None
+        if self._started is not None and not self._atomic:
+            self._send_pieces()
+        if self._atomic and (self._started is not None or self._closed):
+            # Nothing of these was sent, so their numbers are free again.
+            self._index -= len(self._closed) + (self._started is not None)
+        self._started = None
+        self._closed.clear()
+        if isinstance(why, Unfinished):
+            self.pos = len(self.text)
+        raw = "".join(self._raw) + self.text[self._raw_from : self.pos]
+        self._raw = None
+        cut = isinstance(why, Unfinished) and self.cut
+        if self._spans is not None:
+            del self._spans[self._raw_spans :]
+            note = "call cut by the token limit" if cut else f"no call: {why}"
+            self._spans.append(
+                Span(self._raw_base, self._base + self.pos, "cut" if cut else "content", note)
+            )
+        if raw and not cut:
+            self._out.append(ContentDelta(self.spell(raw)))
+        self.spoke = True
+        self.fresh = False
+
+    # ---- for coroutines: looking ahead without deciding
+
+    def probe(self, steps: Steps[Any]) -> Steps[str | None]:
+        """Runs a call reader only as far as the name; reads nothing for good. ``None``: no call opens here."""
+        spans = len(self._spans or ())
+        start = self._keep = self.pos
+        self._probing = True
+        try:
+            yield from steps
+        except Opened as opened:
+            return opened.name
+        except Unfinished:
+            raise
+        except NotACall:
+            pass
+        finally:
+            self._probing = False
+            start = self._keep
+            self._keep = None
+            self.pos = start
+            if self._spans is not None:
+                del self._spans[spans:]
+        return None
+
+    def rewind(self, text: str, offset: int) -> None:
+        """Gives text back that was read from ``offset`` (characters of the whole generation) on."""
+        self.text = text
+        self.pos = 0
+        self._base = offset
+
+    @property
+    def offset(self) -> int:
+        """How many characters of the generation were read."""
+        return self._base + self.pos
+
+
+def iter_nothing() -> Steps[None]:
+    """A coroutine that reads nothing."""
+    return
+    yield

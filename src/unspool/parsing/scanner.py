@@ -1,0 +1,91 @@
+"""Markers in a stream: find them, and hold back only what may still become one.
+
+A :class:`Watch` is two regular expressions made from the same literals. One is for text that goes on: it also
+matches a marker's beginning at the end of the text. The other is for text that has ended. Searching is
+linear, never backtracks over the text and never looks at a character that was already let go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TypeAlias
+
+Pads: TypeAlias = Sequence[tuple[str, Iterable[str]]]
+
+
+@lru_cache(maxsize=4096)
+def pattern(source: str) -> re.Pattern[str]:
+    """The one place where the parsing core compiles, so that a test can count what is scanned."""
+    return re.compile(source, re.DOTALL)
+
+
+def pad_pattern(pad: str) -> str:
+    """Framing whitespace: at most ``len(pad)`` characters, each one of those in ``pad``."""
+    return f"[{re.escape(''.join(sorted(set(pad))))}]{{0,{len(pad)}}}" if pad else ""
+
+
+def _beginnings(words: Iterable[str]) -> str:
+    """A pattern for each proper, non-empty beginning of a word at the end of the text; ``""`` for none."""
+    rests: dict[str, list[str]] = {}
+    for word in words:
+        rests.setdefault(word[0], []).extend([word[1:]] if len(word) > 1 else [])
+    branches = []
+    for first, tails in rests.items():
+        if tails:
+            deeper = _beginnings(tails)
+            branches.append(re.escape(first) + (rf"(?:\Z|{deeper})" if deeper else r"\Z"))
+    return f"(?:{'|'.join(branches)})" if branches else ""
+
+
+def _complete(words: Sequence[str], going_on: bool) -> str:
+    """The words, longest first; one that begins a longer word waits while the longer one may still come."""
+    alternatives = []
+    for word in sorted(set(words), key=lambda w: (-len(w), w)):
+        tails = [other[len(word) :] for other in words if other != word and other.startswith(word)]
+        guard = rf"(?!\Z{''.join('|' + b for b in [_beginnings(tails)] if b)})" if tails and going_on else ""
+        alternatives.append(re.escape(word) + guard)
+    return "|".join(alternatives)
+
+
+class Watch:
+    """Literals to look for, in groups; each group may swallow framing whitespace before its literals.
+
+    ``find`` returns a match: its start is where plain text ends. ``match.lastindex`` is the group's number from
+    1 for a complete marker (``match.group(match.lastindex)`` is the literal) and ``None`` for a beginning that
+    must be held back. ``plain`` is a quick test: text it matches in full holds no marker and no beginning.
+    """
+
+    __slots__ = ("_ended", "_going_on", "plain")
+
+    def __init__(self, *groups: tuple[str, Iterable[str]]) -> None:
+        going_on, beginnings, ended, first = [], [], [], set[str]()
+        for pad, literals in groups:
+            words = [word for word in dict.fromkeys(literals) if word]
+            if not words:
+                # An unused group keeps its number.
+                going_on.append("((?!))")
+                ended.append("((?!))")
+                continue
+            space = pad_pattern(pad)
+            first |= set(pad) | {word[0] for word in words}
+            going_on.append(f"{space}({_complete(words, True)})")
+            ended.append(f"{space}({_complete(words, False)})")
+            begun = _beginnings(words)
+            if begun:
+                beginnings.append(space + begun)
+            if pad:
+                beginnings.append(rf"[{re.escape(''.join(sorted(set(pad))))}]{{1,{len(pad)}}}\Z")
+        self._going_on = pattern("|".join(going_on + beginnings) or "(?!)")
+        self._ended = pattern("|".join(ended) or "(?!)")
+        excluded = re.escape("".join(sorted(first)))
+        self.plain = pattern(f"[^{excluded}]*+" if excluded else ".*+").fullmatch
+
+    def find(self, text: str, pos: int, ended: bool) -> re.Match[str] | None:
+        """The first marker or held beginning at or after ``pos`` (characters)."""
+        return (self._ended if ended else self._going_on).search(text, pos)
+
+    def at(self, text: str, pos: int, ended: bool) -> re.Match[str] | None:
+        """The marker or held beginning that starts exactly at ``pos``."""
+        return (self._ended if ended else self._going_on).match(text, pos)

@@ -1,0 +1,300 @@
+"""Types of textual values, from the tool's JSON Schema and never from their looks.
+
+Each tool's parameters are resolved once per request into a set of JSON types per parameter: local ``$ref``
+only, bounded in depth, unions kept as sets. The set is known before a value's first character, so it also
+decides whether the value may stream. The conversion rule is the one that the official templates and the
+conformance suites agree on; it is the same for every format with textual values.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring
+from typing import Any, Literal, TypeAlias
+
+from unspool.parsing.codecs.json import load
+from unspool.parsing.scanner import pattern
+
+Types: TypeAlias = frozenset[str]
+
+STRING: Types = frozenset({"string"})
+JSON: Types = frozenset({"json"})
+"""The value says itself that it is JSON (``string="false"``): whatever JSON it is, or else text."""
+UNTYPED: Types = frozenset()
+
+_NAMES = {
+    **dict.fromkeys(("string", "str", "text", "varchar", "char", "enum"), "string"),
+    **dict.fromkeys(
+        ("integer", "int", "int32", "int64", "uint", "uint32", "uint64", "long", "short", "unsigned"), "integer"
+    ),
+    **dict.fromkeys(("number", "float", "float32", "float64", "double"), "number"),
+    **dict.fromkeys(("boolean", "bool"), "boolean"),
+    **dict.fromkeys(("object", "dict", "map"), "object"),
+    **dict.fromkeys(("array", "arr", "list", "sequence", "tuple"), "array"),
+    **dict.fromkeys(("null", "none", "nil"), "null"),
+}
+_DEPTH = 16
+
+_INTEGER = pattern(r"-?[0-9]+")
+_WHOLE = pattern(r"(-?[0-9]+)\.0+")
+_NUMBER = pattern(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_LOOSE_NUMBER = pattern(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER_SO_FAR = pattern(r"\s*[+-]?[0-9.eE+-]*\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """An offered tool: its name, its parameters' types, which are required, the type of undeclared ones."""
+
+    name: str
+    types: Mapping[str, Types] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    others: Types = UNTYPED
+
+    def type_of(self, parameter: str) -> Types:
+        """The JSON types the parameter may have; empty if the schema is silent."""
+        return self.types.get(parameter, self.others)
+
+
+def offered_tools(tools: Iterable[Mapping[str, Any]] | None) -> dict[str, Tool]:
+    """Resolves OpenAI function tools (also the bare ``{"name", "parameters"}`` form), by name."""
+    offered = {}
+    for tool in tools or ():
+        function = tool.get("function", tool)
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if not isinstance(name, str):
+            raise ValueError(f"a tool needs a function with a name, got {tool!r}")
+        schema = function.get("parameters", function.get("input_schema"))
+        offered[name] = _tool(name, schema if isinstance(schema, Mapping) else {})
+    return offered
+
+
+def _tool(name: str, schema: Mapping[str, Any]) -> Tool:
+    types: dict[str, Types] = {}
+    required: list[str] = []
+    others: Types = UNTYPED
+    for part in _parts(schema, schema, _DEPTH):
+        properties = part.get("properties")
+        if isinstance(properties, Mapping):
+            for key, value in properties.items():
+                types[str(key)] = types.get(str(key), UNTYPED) | resolve(value, schema)
+        if isinstance(part.get("required"), Sequence):
+            required += [key for key in part["required"] if isinstance(key, str)]
+        if isinstance(part.get("additionalProperties"), Mapping):
+            others = resolve(part["additionalProperties"], schema)
+    return Tool(name, types, tuple(required), others)
+
+
+def _parts(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> list[Mapping[str, Any]]:
+    """The schema and whatever it refers to or combines, flattened."""
+    parts = [schema]
+    if depth:
+        target = _refer(schema, root)
+        if target is not None:
+            parts += _parts(target, root, depth - 1)
+        for combiner in ("allOf", "anyOf", "oneOf"):
+            options = schema.get(combiner)
+            if isinstance(options, Sequence) and not isinstance(options, str):
+                for option in options:
+                    if isinstance(option, Mapping):
+                        parts += _parts(option, root, depth - 1)
+    return parts
+
+
+def _refer(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    target: Any = root
+    for step in reference[1:].split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, Mapping) and key in target:
+            target = target[key]
+        else:
+            return None
+    return target if isinstance(target, Mapping) else None
+
+
+def resolve(schema: Any, root: Mapping[str, Any], depth: int = _DEPTH) -> Types:
+    """The JSON types a value of this schema may have; empty if nothing says."""
+    if not isinstance(schema, Mapping) or not depth:
+        return UNTYPED
+    types: set[str] = set()
+    target = _refer(schema, root)
+    if target is not None:
+        types |= resolve(target, root, depth - 1)
+    declared = schema.get("type")
+    for name in [declared] if isinstance(declared, str) else declared if isinstance(declared, list) else []:
+        if isinstance(name, str) and name.lower() in _NAMES:
+            types.add(_NAMES[name.lower()])
+    if not types:
+        values = list(schema["enum"]) if isinstance(schema.get("enum"), list) else []
+        types |= {_type_of(value) for value in [*values, *([schema["const"]] if "const" in schema else [])]}
+    for combiner in ("anyOf", "oneOf", "allOf"):
+        options = schema.get(combiner)
+        if isinstance(options, list):
+            for option in options:
+                types |= resolve(option, root, depth - 1)
+    if not types and isinstance(schema.get("properties"), Mapping):
+        types.add("object")
+    if not types and "items" in schema:
+        types.add("array")
+    if schema.get("nullable") is True:
+        types.add("null")
+    return frozenset(types)
+
+
+def _type_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if value is None:
+        return "null"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def escape(text: str) -> str:
+    """The text as the inside of a JSON string."""
+    return encode_basestring(text)[1:-1]
+
+
+def quote(text: str) -> str:
+    """The text as a JSON string, other scripts left readable."""
+    return encode_basestring(text)
+
+
+LONGEST = 64
+"""Characters after which a value in a union with string is a string, unless it began with a bracket."""
+
+
+def fate(types: Types, text: str) -> Literal["text", "open", "held"]:
+    """What a value that begins with ``text`` can be: only a string, not known yet, or known at its end."""
+    if types == STRING:
+        return "text"
+    if types and "string" not in types:
+        return "held"
+    start = text[:LONGEST].strip()
+    if start[:1] in ("{", "["):
+        containers = {"{": {"object", "json"}, "[": {"array", "json"}}[start[0]]
+        return "held" if not types or not types.isdisjoint(containers) else "text"
+    if len(text) > LONGEST:
+        return "text"
+    if not start:
+        return "open"
+    if (not types or not types.isdisjoint({"integer", "number"})) and _NUMBER_SO_FAR.fullmatch(text):
+        return "open"
+    words = any(word.startswith(start) for word in ("true", "false", "null"))
+    return "open" if words and (not types or not types.isdisjoint({"boolean", "null"})) else "text"
+
+
+def convert(text: str, types: Types) -> str:
+    """The JSON text that the value's text stands for under these types.
+
+    A string type alone keeps the text. In a union with string, another member wins only if the text is exactly
+    its JSON. Without a string, Python's spellings count too. What fits nothing stays text.
+    """
+    if types == STRING:
+        return quote(text)
+    stripped = text.strip()
+    if types <= JSON or "string" in types:
+        return _exact(stripped, types) or quote(text)
+    for member in ("null", "integer", "number", "boolean", "object", "array"):
+        if member in types:
+            found = _CONVERT[member](stripped)
+            if found is not None:
+                return found
+    return quote(text)
+
+
+def _exact(text: str, types: Types) -> str | None:
+    try:
+        value = load(text)
+    except ValueError:
+        return None
+    kind = _type_of(value)
+    fits = types <= JSON or kind in types or (kind == "integer" and "number" in types)
+    return text if fits and (kind != "string" or types == JSON) else None
+
+
+def _null(text: str) -> str | None:
+    return "null" if text.lower() in ("null", "none") else None
+
+
+def _integer(text: str) -> str | None:
+    found = _INTEGER.fullmatch(text) or _WHOLE.fullmatch(text)
+    if found is None:
+        return None
+    digits = found.group(1) if found.re is _WHOLE else text
+    sign, digits = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
+    digits = digits.lstrip("0") or "0"
+    return digits if digits == "0" else sign + digits
+
+
+def _number(text: str) -> str | None:
+    if _NUMBER.fullmatch(text):
+        return text
+    if not _LOOSE_NUMBER.fullmatch(text):
+        return None
+    value = float(text)
+    return json.dumps(value) if abs(value) != float("inf") else None
+
+
+def _boolean(text: str) -> str | None:
+    return {"true": "true", "1": "true", "false": "false", "0": "false"}.get(text.lower())
+
+
+def _container(text: str, kind: type, bracket: str) -> str | None:
+    if not text.startswith(bracket):
+        return None
+    try:
+        return text if isinstance(load(text), kind) else None
+    except ValueError:
+        pass
+    for read in (_load_with_controls, python_literal):
+        try:
+            value = read(text)
+            if isinstance(value, kind):
+                return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        except (ValueError, TypeError, RecursionError):
+            continue
+    return None
+
+
+def _load_with_controls(text: str) -> Any:
+    return json.loads(text, strict=False)
+
+
+def python_literal(text: str) -> Any:
+    """The value of a Python literal; raises ``ValueError`` for anything else, however deep or large."""
+    try:
+        value = ast.literal_eval(text)
+        json.dumps(value, allow_nan=False)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as why:
+        raise ValueError(f"no Python literal: {why}") from None
+    return value
+
+
+def _object(text: str) -> str | None:
+    return _container(text, dict, "{")
+
+
+def _array(text: str) -> str | None:
+    return _container(text, list, "[")
+
+
+_CONVERT = {
+    "null": _null,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "object": _object,
+    "array": _array,
+}

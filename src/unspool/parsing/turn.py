@@ -1,0 +1,307 @@
+"""One turn of a model: reasoning, content and calls, as two coroutines that hand over to each other.
+
+A state looks for its own markers only, so nothing is syntax where it can't be: in reasoning the closer, in
+content the openers. Layout whitespace at the start of a stretch of content waits for what follows it: before
+text it is text, before a marker it is framing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from unspool.parsing.calls import json_calls, named_calls, python_calls, tagged_calls
+from unspool.parsing.channels import channels
+from unspool.parsing.declaration import (
+    Calls,
+    ChannelCalls,
+    Format,
+    JsonCalls,
+    NamedCalls,
+    PythonCalls,
+    Reasoning,
+    TaggedCalls,
+)
+from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.scanner import Watch
+
+_FORCED = JsonCalls(bare=True, separators=",;")
+_READERS: dict[type, Callable[[Reader, Any, str], Steps[None]]] = {
+    JsonCalls: json_calls,
+    NamedCalls: named_calls,
+    TaggedCalls: tagged_calls,
+    PythonCalls: python_calls,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A format's markers, compiled for one kind of request."""
+
+    format: Format
+    calls: Calls | None
+    bare: tuple[tuple[str, Calls], ...]
+    first: Watch
+    later: Watch
+    inside: tuple[tuple[Watch, Watch], ...]
+
+
+def openers(calls: Calls | None) -> tuple[str, ...]:
+    """The markers with which a call or a section of calls may open."""
+    match calls:
+        case JsonCalls() | PythonCalls():
+            return calls.open
+        case NamedCalls():
+            return tuple(mark for mark in (calls.section_open, calls.open) if mark)
+        case TaggedCalls():
+            return calls.section_open + calls.call_open
+    return ()
+
+
+@lru_cache(maxsize=512)
+def compile_grammar(fmt: Format, offered: bool, forced: bool) -> Grammar:
+    """The grammar of a format when tools are offered or not; ``forced``: a call must come."""
+    calls = fmt.calls if offered else None
+    marks = openers(calls)
+    bare: list[tuple[str, Calls]] = []
+    if isinstance(calls, JsonCalls) and calls.bare:
+        bare += [("{", calls), ("[", calls)]
+    elif isinstance(calls, PythonCalls):
+        bare.append(("[", calls))
+    if offered and forced and not isinstance(calls, ChannelCalls):
+        bare += [(mark, _FORCED) for mark in "{[" if mark not in {mark for mark, _ in bare}]
+    frame = tuple(mark for pair in fmt.content_frame for mark in pair) + fmt.content_ends
+    dropped = fmt.stops + frame
+    pad = fmt.before_call_accepts or fmt.before_call
+    recurring = tuple(r.open for r in fmt.reasoning if r.recurs)
+    return Grammar(
+        format=fmt,
+        calls=calls,
+        bare=tuple(bare),
+        first=Watch(
+            (pad, marks),
+            ("", tuple(r.open for r in fmt.reasoning)),
+            ("", dropped + tuple(r.close for r in fmt.reasoning)),
+        ),
+        later=Watch((pad, marks), ("", recurring), ("", dropped)),
+        inside=tuple(
+            (
+                Watch(
+                    (r.close_pad, (r.close,)),
+                    (r.close_pad, marks if r.ends_at_call else ()),
+                    ("", r.ends_at),
+                    ("", fmt.stops),
+                ),
+                Watch((r.close_pad, (r.close,))),
+            )
+            for r in fmt.reasoning
+        ),
+    )
+
+
+def turn(r: Reader, grammar: Grammar) -> Steps[None]:
+    """Reads a whole generation."""
+    if isinstance(grammar.format.calls, ChannelCalls):
+        yield from channels(r, grammar.format.calls, offered=grammar.calls is not None)
+        return
+    block: Reasoning | None = None
+    yield from r.pad(grammar.format.lead, "layout at the start of the turn")
+    while True:
+        if block is None:
+            block = yield from _content(r, grammar)
+            if block is None:
+                return
+        else:
+            if not (yield from _reasoning(r, grammar, block)):
+                return
+            block = None
+
+
+def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
+    """Reads content and calls up to a reasoning opener, or to the end (``None``)."""
+    lead = True
+    watch = g.later
+    closers = {block.close for block in g.format.reasoning}
+    while True:
+        if lead:
+            watch = g.first if r.fresh else g.later
+            ahead = r.space_end(r.pos)
+            if ahead == len(r.text) and not r.final and ahead - r.pos <= HOLD:
+                yield
+                continue
+            found = watch.at(r.text, ahead, r.final) if ahead - r.pos <= HOLD else None
+            if found and not found.lastindex:
+                yield
+                continue
+            if found:
+                r.take(ahead, "framing", "layout before a marker")
+            elif ahead == len(r.text) and r.final and r.spoke:
+                r.take(ahead, "framing", "layout at the end")
+                return None
+            elif g.bare and ahead < len(r.text) and (yield from _bare(r, g, ahead)):
+                continue
+            else:
+                lead = False
+                watch = g.later
+        found = watch.find(r.text, r.pos, r.final)
+        end = found.start() if found else len(r.text)
+        if end > r.pos:
+            r.content(end)
+        if found is None:
+            if r.final:
+                return None
+            if not lead:
+                r.flow(watch.plain, r.content_sink)
+            yield
+            continue
+        if not found.lastindex:
+            yield
+            continue
+        mark = found.group(found.lastindex)
+        if found.lastindex == 1:
+            assert g.calls is not None
+            lead = yield from _call(r, g.calls, found.end(), mark)
+            watch = g.later
+        else:
+            r.take(found.end(), "framing", "marker")
+            r.fresh = r.fresh and mark not in closers
+            lead = lead or mark not in g.format.stops
+            if found.lastindex == 2:
+                return next(block for block in g.format.reasoning if block.open == mark)
+
+
+def _bare(r: Reader, g: Grammar, ahead: int) -> Steps[bool]:
+    """Tries a call without markers at the start of a stretch of content."""
+    shape = next((calls for mark, calls in g.bare if r.text[ahead] == mark), None)
+    if shape is None:
+        return False
+    r.begin_call()
+    r.take(ahead, "framing", "layout before a call")
+    while True:
+        try:
+            yield from _READERS[type(shape)](r, shape, "")
+        except NotACall as why:
+            r.reject_call(why)
+            return False
+        r.end_call()
+        if not isinstance(shape, JsonCalls) or not (yield from _separated(r, shape)):
+            break
+    return True
+
+
+def _separated(r: Reader, shape: JsonCalls) -> Steps[bool]:
+    """Whether another bare object follows, after a separator; the cursor goes to it."""
+    ahead = 0
+    while True:
+        while r.pos + ahead < len(r.text) and (char := r.text[r.pos + ahead]) in shape.separators + " \t\r\n":
+            ahead += 1
+            if ahead > HOLD:
+                return False
+        if r.pos + ahead < len(r.text):
+            if char not in "{[":
+                return False
+            r.begin_call()
+            r.take(r.pos + ahead, "framing", "separates calls")
+            return True
+        if r.final:
+            if not r.text[r.pos :].strip(shape.separators + " \t\r\n"):
+                r.take(len(r.text), "framing", "separates calls")
+            return False
+        yield
+
+
+def _call(r: Reader, calls: Calls, end: int, mark: str) -> Steps[bool]:
+    """Reads what a call opener promises; whether there was a call."""
+    r.begin_call()
+    r.take(end, "framing", "opens a call")
+    try:
+        yield from _READERS[type(calls)](r, calls, mark)
+    except NotACall as why:
+        r.reject_call(why)
+        return False
+    r.end_call()
+    return True
+
+
+def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
+    """Reads a reasoning block through its closer; ``False`` at the end of the text."""
+    watch, closer = g.inside[g.format.reasoning.index(block)]
+    r.spoke = True
+    r.fresh = False
+    prefilled = r.in_prompt
+    yield from r.pad(block.open_pad, "layout after the reasoning opener")
+    if prefilled and (yield from r.at((block.open,))):
+        r.take(r.pos + len(block.open), "framing", "opener repeated after the prompt's")
+        yield from r.pad(block.open_pad, "layout after the reasoning opener")
+    while True:
+        found = watch.find(r.text, r.pos, r.final)
+        r.reasoning(found.start() if found else len(r.text))
+        if found is None or not found.lastindex:
+            if r.final:
+                return False
+            if found is None:
+                r.flow(watch.plain, r.reasoning_sink)
+            yield
+            continue
+        mark = found.group(found.lastindex)
+        if found.lastindex == 1:
+            r.fresh = r.in_prompt
+            r.take(found.end(), "framing", "closes the reasoning")
+            yield from r.pad(block.after, "layout after the reasoning closer")
+            return True
+        if found.lastindex == 3:
+            return True
+        if found.lastindex == 4:
+            r.take(found.end(), "framing", "marker")
+        elif (yield from _ends_at_call(r, g, block, closer, found.end() - r.pos, mark)):
+            return True
+
+
+def _ends_at_call(
+    r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: int, mark: str
+) -> Steps[bool]:
+    """Decides about a call opener inside an open block: a call, if it is valid and no closer follows it.
+
+    From a valid opener of an offered tool on, the text waits for the closer or the end: the one place where
+    more than a marker is held.
+    """
+    calls = g.calls
+    assert calls is not None
+
+    def attempt() -> Steps[None]:
+        r.take(r.pos + size)
+        yield from _READERS[type(calls)](r, calls, mark)
+
+    try:
+        name = yield from r.probe(attempt())
+    except Unfinished:
+        if r.cut:
+            r.take(len(r.text), "cut", "call cut by the token limit")
+        return False
+    if name not in r.tools:
+        r.reasoning(r.pos + size, "a marker that opens no call")
+        return False
+    start = r.offset
+    held: list[str] = []
+
+    def hold(delta: str) -> list[Any]:
+        held.append(delta)
+        return []
+
+    while True:
+        found = closer.find(r.text, r.pos, r.final)
+        end = found.start() if found else len(r.text)
+        if r.final and not (found and found.lastindex):
+            r.rewind("".join(held) + r.text[r.pos :], start)
+            return True
+        held.append(r.take(end, "reasoning", "a call drafted inside reasoning"))
+        if found and found.lastindex:
+            r.say_reasoning("".join(held))
+            r.take(found.end(), "framing", "closes the reasoning")
+            yield from r.pad(block.after, "layout after the reasoning closer")
+            return True
+        if found is None:
+            r.flow(closer.plain, hold)
+        yield
