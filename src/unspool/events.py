@@ -8,10 +8,22 @@ one call concatenate to its JSON text, and nothing that was sent is ever contrad
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, dataclass_transform
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "error", "cancelled"]
 """Why a generation ended. ``length`` is the token limit and wins over ``tool_calls``."""
+
+
+if TYPE_CHECKING:
+    _T = TypeVar("_T")
+
+    @dataclass_transform(frozen_default=True)
+    def _event(cls: type[_T]) -> type[_T]: ...
+
+else:
+    # Events are read-only for every type checker. At run time nothing enforces it: a frozen dataclass takes
+    # 0.3 us longer to make, as much as the rest of a parser step.
+    _event = dataclass(slots=True, unsafe_hash=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +45,21 @@ class Usage:
         return self.prompt_tokens + self.completion_tokens
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class ReasoningDelta:
     """Text that the model thinks and the user may be shown as reasoning."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class ContentDelta:
     """Text of the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class ToolCallStart:
     """A call has begun: its name is complete, its arguments follow.
 
@@ -59,7 +71,7 @@ class ToolCallStart:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class ToolCallDelta:
     """The next piece of a call's arguments, as JSON text."""
 
@@ -67,14 +79,14 @@ class ToolCallDelta:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class ToolCallEnd:
     """The call is complete and certain: its argument deltas concatenate to one valid JSON object."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class Finish:
     """The generation ended; always the last event, exactly once."""
 

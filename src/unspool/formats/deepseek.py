@@ -2,7 +2,14 @@
 
 from dataclasses import replace
 
-from unspool.parsing.declaration import Format, JsonArguments, NamedCalls, Reasoning, TaggedCalls, TaggedLayout
+from unspool.parsing.declaration import (
+    Format,
+    JsonArguments,
+    NamedCalls,
+    Reasoning,
+    TaggedCalls,
+    TaggedLayout,
+)
 
 _TURNS = ("<｜Assistant｜>",)
 _STOPS = ("<｜end▁of▁sentence｜>",)
@@ -21,8 +28,8 @@ _SECTION = NamedCalls(
 def _dsml(section: str, space: str) -> TaggedCalls:
     """DSML with this section tag; V4.1 writes a space after the marker of every tag."""
     mark = "｜DSML｜"
-    sections = (f"{mark}{space}{section}", f"{mark}function_calls", f"{mark}tool_calls", f"{mark} calls")
-    sections += (f"{mark}toolcalls", f"{mark}tool")
+    others = ("function_calls", "tool_calls", " calls", "toolcalls", "tool")
+    sections = (f"{mark}{space}{section}", *(mark + name for name in others))
     return TaggedCalls(
         section_open=tuple(dict.fromkeys(f"<{name}>" for name in sections)),
         section_close=tuple(dict.fromkeys(f"</{name}>" for name in sections)),

@@ -1,5 +1,7 @@
 """Hermes, Qwen2.5, Qwen3: JSON calls in ``<tool_call>``, reasoning in ``<think>`` if there is any."""
 
+from dataclasses import replace
+
 from unspool.parsing.declaration import Format, JsonCalls, Reasoning
 
 THINK = Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n\n", ends_at_call=True)
@@ -7,29 +9,41 @@ THINK = Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\
 CHATML_TURNS = ("<|im_start|>assistant\n", "<|im_start|>assistant")
 CHATML_STOPS = ("<|im_end|>", "<|endoftext|>")
 
+_HERMES = Format(
+    name="hermes",
+    summary="one JSON object in <tool_call> tags a call; reasoning in <think>, optional",
+    aliases=("qwen3", "qwen25", "qwen2_5", "qwen", "qwen3_instruct", "nous"),
+    models=("Qwen/Qwen3-8B", "Qwen/Qwen2.5-7B-Instruct", "NousResearch/Hermes-3-Llama-3.1-8B"),
+    reasoning=(THINK,),
+    calls=JsonCalls(open=("<tool_call>",), close=("</tool_call>",), body_pad="\n"),
+    turns=CHATML_TURNS,
+    stops=CHATML_STOPS,
+    before_call="\n",
+    before_call_accepts=" \n ",
+    between_calls="\n",
+    engine_names={
+        "vllm": ("hermes", "qwen3_json", "qwen3"),
+        "sglang": ("hermes", "qwen", "qwen25", "qwen3"),
+        "vllm-mlx": ("hermes", "nous", "qwen", "qwen3"),
+        "mlx-lm": ("json_tools",),
+        "ollama": ("qwen3", "qwen3-vl-instruct"),
+        "dynamo": ("hermes", "qwen25"),
+        "smg": ("qwen",),
+        "canitoolcall": ("qwen3-hermes",),
+    },
+    source="chat templates of Qwen/Qwen3-8B and NousResearch/Hermes-3",
+)
+
 FORMATS = (
-    Format(
-        name="hermes",
-        summary="one JSON object in <tool_call> tags a call; reasoning in <think>, optional",
-        aliases=("qwen3", "qwen25", "qwen2_5", "qwen", "qwen3_thinking", "qwen3_instruct", "qwq", "nous"),
-        models=("Qwen/Qwen3-8B", "Qwen/Qwen3-4B-Thinking-2507", "Qwen/Qwen2.5-7B-Instruct", "NousResearch/Hermes-3"),
-        reasoning=(THINK,),
-        calls=JsonCalls(open=("<tool_call>",), close=("</tool_call>",), body_pad="\n"),
-        turns=CHATML_TURNS,
-        stops=CHATML_STOPS,
-        before_call="\n",
-        before_call_accepts=" \n ",
-        between_calls="\n",
-        engine_names={
-            "vllm": ("hermes", "qwen3_json", "qwen3"),
-            "sglang": ("hermes", "qwen", "qwen25", "qwen3", "qwen3-thinking"),
-            "vllm-mlx": ("hermes", "nous", "qwen", "qwen3"),
-            "mlx-lm": ("json_tools",),
-            "ollama": ("qwen3", "qwen3-thinking", "qwen3-vl-instruct", "qwen3-vl-thinking"),
-            "dynamo": ("hermes", "qwen25"),
-            "smg": ("qwen",),
-            "canitoolcall": ("qwen3-hermes",),
-        },
-        source="chat templates of Qwen/Qwen3-8B, Qwen/Qwen3-4B-Thinking-2507 and NousResearch/Hermes-3",
+    _HERMES,
+    replace(
+        _HERMES,
+        name="qwen3_thinking",
+        summary="hermes after reasoning in <think>, which the prompt opens",
+        aliases=("qwq",),
+        models=("Qwen/Qwen3-4B-Thinking-2507", "Qwen/QwQ-32B"),
+        start="<think>\n",
+        engine_names={"sglang": ("qwen3-thinking",), "ollama": ("qwen3-thinking", "qwen3-vl-thinking")},
+        source="chat template of Qwen/Qwen3-4B-Thinking-2507",
     ),
 )

@@ -1,5 +1,7 @@
 """Kimi K2 (a header with the call id, JSON arguments) and K3 (typed elements in channels)."""
 
+from dataclasses import replace
+
 from unspool.parsing.declaration import Format, NamedCalls, Reasoning, TaggedCalls, TaggedLayout
 
 
@@ -11,34 +13,46 @@ def _close(name: str) -> str:
     return f"<|close|>{name}<|sep|>"
 
 
+_K2 = Format(
+    name="kimi_k2",
+    summary="special-token section, functions.NAME:INDEX and JSON arguments a call; reasoning in <think>",
+    aliases=("kimi", "moonshot", "kimik2", "kimi_k2_instruct"),
+    models=("moonshotai/Kimi-K2-Instruct", "moonshotai/Kimi-K2-Instruct-0905"),
+    reasoning=(Reasoning("<think>", "</think>", ends_at_call=True),),
+    calls=NamedCalls(
+        section_open="<|tool_calls_section_begin|>",
+        section_close="<|tool_calls_section_end|>",
+        open="<|tool_call_begin|>",
+        header_end=("<|tool_call_argument_begin|>",),
+        close="<|tool_call_end|>",
+        id_header=True,
+        written_header="functions.{name}:{index}<|tool_call_argument_begin|>",
+    ),
+    turns=("<|im_assistant|>assistant<|im_middle|>",),
+    stops=("<|im_end|>",),
+    engine_names={
+        "vllm": ("kimi_k2",),
+        "sglang": ("kimi_k2",),
+        "vllm-mlx": ("kimi", "kimi_k2", "moonshot"),
+        "mlx-lm": ("kimi_k2",),
+        "dynamo": ("kimi_k2",),
+        "smg": ("kimik2",),
+        "canitoolcall": ("kimi",),
+    },
+    source="chat template of moonshotai/Kimi-K2-Instruct-0905",
+)
+
 FORMATS = (
-    Format(
-        name="kimi_k2",
-        summary="special-token section, functions.NAME:INDEX and JSON arguments a call; reasoning in <think>",
-        aliases=("kimi", "moonshot", "kimik2", "kimi_k25", "kimi_k2.5", "kimi_k2.6", "kimi_k2_thinking"),
-        models=("moonshotai/Kimi-K2-Instruct-0905", "moonshotai/Kimi-K2-Thinking", "moonshotai/Kimi-K2.6"),
-        reasoning=(Reasoning("<think>", "</think>", ends_at_call=True),),
-        calls=NamedCalls(
-            section_open="<|tool_calls_section_begin|>",
-            section_close="<|tool_calls_section_end|>",
-            open="<|tool_call_begin|>",
-            header_end=("<|tool_call_argument_begin|>",),
-            close="<|tool_call_end|>",
-            id_header=True,
-            written_header="functions.{name}:{index}<|tool_call_argument_begin|>",
-        ),
-        turns=("<|im_assistant|>assistant<|im_middle|>",),
-        stops=("<|im_end|>",),
-        engine_names={
-            "vllm": ("kimi_k2",),
-            "sglang": ("kimi_k2",),
-            "vllm-mlx": ("kimi", "kimi_k2", "moonshot"),
-            "mlx-lm": ("kimi_k2",),
-            "dynamo": ("kimi_k2", "kimi_k25"),
-            "smg": ("kimik2",),
-            "canitoolcall": ("kimi",),
-        },
-        source="chat templates of moonshotai/Kimi-K2-Instruct-0905 and Kimi-K2.6",
+    _K2,
+    replace(
+        _K2,
+        name="kimi_k2_thinking",
+        summary="the calls of kimi_k2 after reasoning in <think>, which the prompt opens",
+        aliases=("kimi_k25", "kimi_k2.5", "kimi_k2.6"),
+        models=("moonshotai/Kimi-K2-Thinking", "moonshotai/Kimi-K2.6"),
+        start="<think>",
+        engine_names={"dynamo": ("kimi_k25",)},
+        source="chat template of moonshotai/Kimi-K2.6",
     ),
     Format(
         name="kimi_k3",

@@ -17,7 +17,10 @@ FORMATS = (
             separators=";",
             arguments_keys=("parameters", "arguments"),
         ),
-        turns=("<|start_header_id|>assistant<|end_header_id|>\n\n", "<|start_header_id|>assistant<|end_header_id|>"),
+        turns=(
+            "<|start_header_id|>assistant<|end_header_id|>\n\n",
+            "<|start_header_id|>assistant<|end_header_id|>",
+        ),
         stops=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
         between_calls="; ",
         engine_names={

@@ -8,12 +8,13 @@ server that has such tools reads them from the raw text.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from unspool.parsing.codecs.json import finish_arguments, json_object, stop
 from unspool.parsing.declaration import ChannelCalls
-from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, content_sink, reasoning_sink
 from unspool.parsing.scanner import Watch, pattern
 
 _RECIPIENT = pattern(r"(?:^|\s)to=(\S+)")
@@ -79,19 +80,22 @@ def _header(r: Reader, shape: ChannelCalls) -> Steps[str | None]:
         yield
 
 
-def _route(shape: ChannelCalls, header: str, tools: object) -> tuple[Route, str]:
-    """What a body is, by its header, and the function it calls."""
+def _route(shape: ChannelCalls, header: str, tools: Container[str]) -> tuple[Route, str]:
+    """What a body is, by its header, and the function it calls.
+
+    Of several channel parts the last one counts; the role's recipient then belongs to a garbled beginning.
+    """
     role, *parts = header.split(shape.channel)
-    channel_part = parts[-1].split(shape.constrain)[0] if parts else ""
-    channel = channel_part.split()[0] if channel_part.split() else ""
-    found = _RECIPIENT.search(channel_part) or _RECIPIENT.search(role.split(shape.constrain)[0])
-    recipient = found.group(1) if found and len(parts) < 2 else ""
-    if len(parts) > 1:
-        found = _RECIPIENT.search(channel_part)
-        recipient = found.group(1) if found else ""
+    named = parts[-1].split(shape.constrain)[0] if parts else ""
+    words = named.split()
+    channel = words[0] if words else ""
+    found = _RECIPIENT.search(named)
+    if found is None and len(parts) < 2:
+        found = _RECIPIENT.search(role.split(shape.constrain)[0])
+    recipient = found.group(1) if found else ""
     if recipient.startswith(shape.functions):
         return "call", recipient.removeprefix(shape.functions)
-    if recipient and recipient in tools:  # type: ignore[operator]
+    if recipient and recipient in tools:
         return "call", recipient
     if recipient and recipient not in (shape.role, "user", "all"):
         return "drop", ""
@@ -99,7 +103,7 @@ def _route(shape: ChannelCalls, header: str, tools: object) -> tuple[Route, str]
 
 
 def _message(r: Reader, shape: ChannelCalls, header: str, offered: bool) -> Steps[None]:
-    route, name = _route(shape, r.spell(header) if r.certain(header) else header, r.tools)
+    route, name = _route(shape, header, r.tools)
     if route == "call" and offered:
         yield from _call(r, shape, name)
     elif route == "call":
@@ -147,8 +151,5 @@ def _text(r: Reader, shape: ChannelCalls, route: Route) -> Steps[None]:
         if r.final:
             return
         if found is None and route != "drop":
-            r.flow(watch.plain, r.content_sink if route == "content" else r.reasoning_sink)
+            r.flow(watch.stop, content_sink if route == "content" else reasoning_sink)
         yield
-
-
-__all__ = ["Unfinished", "channels"]

@@ -112,12 +112,12 @@ class Parser(Reader):
 
     def feed(self, text: str) -> list[Event]:
         """Takes the next piece of text, however cut, and returns the events that it makes certain."""
+        # The first half of feed_text without the call: nearly every token ends here.
+        stop = self._stop
+        if stop is not None and text and stop(text) is None:
+            return self._sink(text)
         if self._first or self._finished:
             return self._unusual(text)
-        # The same test as in feed_text, without the call: nearly every token ends here.
-        accept = self._accept
-        if accept is not None and text and accept(text):
-            return self._sink(text)
         return self.feed_text(text)
 
     def feed_tokens(self, ids: Sequence[int]) -> list[Event]:
@@ -190,7 +190,7 @@ class Parser(Reader):
         self.in_prompt = True
         events = self.feed_text(tail) if tail else self._step("")
         self.in_prompt = False
-        self._accept = None
+        self._stop = None
         if self.text[self.pos :].isspace():
             self.pos = len(self.text)
         self.fresh = not any(isinstance(event, ContentDelta | ToolCallStart) for event in events)
@@ -200,7 +200,9 @@ class Parser(Reader):
             self._spans.clear()
         if self._raw is not None and self._started is not None:
             # The prompt ends inside a call: its beginning belongs to the answer.
-            self._first = [e for e in events if isinstance(e, ToolCallStart | ToolCallDelta) and e.index == self._index]
+            self._first = [
+                e for e in events if isinstance(e, ToolCallStart | ToolCallDelta) and e.index == self._index
+            ]
         elif not self._closed:
             self._index = -1
 

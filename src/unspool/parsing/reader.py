@@ -91,8 +91,10 @@ class Reader:
         self._base = 0
         self._keep: int | None = None
         self._out: list[Event] = []
-        self._accept: Callable[[str], object] | None = None
-        self._sink: Callable[[str], list[Event]] = self._content_flows
+        self._stop: Callable[[str], object] | None = None
+        self._whole: Callable[[str], object] | None = None
+        self._sink: Callable[[str], list[Event]] = content_sink
+        self._arguments_flowed = False
         self._steps: Steps[None] = iter_nothing()
         self._done = False
         self._spelled = spelled
@@ -118,14 +120,18 @@ class Reader:
         """The events that this text makes certain."""
         if not delta:
             return []
-        accept = self._accept
-        if accept is not None and accept(delta):
+        if self._stop is not None and (
+            self._stop(delta) is None or (self._whole is not None and self._whole(delta))
+        ):
             return self._sink(delta)
         return self._step(delta)
 
     def _step(self, delta: str) -> list[Event]:
-        if self._accept is not None:
-            self._accept = None
+        self._stop = None
+        if self._arguments_flowed:
+            self._arguments_flowed = False
+            if not self._silent:
+                self._sent = len(self._pieces)
         keep = self.pos if self._keep is None else min(self._keep, self.pos)
         if self._raw is not None:
             self._raw.append(self.text[self._raw_from : keep])
@@ -142,16 +148,22 @@ class Reader:
                 next(self._steps)
             except StopIteration:
                 self._done = True
-        if self._started is not None and not self._atomic:
+        if self._started is not None and not self._silent:
             self._send_pieces()
         return out
 
     # ---- for coroutines: reading
 
-    def flow(self, accept: Callable[[str], object], sink: Callable[[str], list[Event]]) -> None:
-        """Until ``accept`` refuses a delta, ``sink`` turns it into events without waking the coroutine.
+    def flow(
+        self,
+        stop: Callable[[str], object],
+        sink: Callable[[str], list[Event]],
+        whole: Callable[[str], object] | None = None,
+    ) -> None:
+        """Until ``stop`` finds something in a delta, ``sink`` turns it into events without waking the coroutine.
 
-        Only legal when everything read so far is consumed.
+        A delta in which ``stop`` found something still flows if ``whole`` accepts it. Only legal when
+        everything read so far is consumed.
         """
         if self._spans is not None or self.pos != len(self.text) or self._keep is not None or self.final:
             return
@@ -161,7 +173,8 @@ class Reader:
         self._base += self.pos
         self.text = ""
         self.pos = 0
-        self._accept = accept
+        self._stop = stop
+        self._whole = whole
         self._sink = sink
 
     def take(self, end: int, kind: Kind = "framing", note: str = "") -> str:
@@ -247,54 +260,43 @@ class Reader:
             self._out.append(ReasoningDelta(self.spell(text)))
             self.spoke = True
 
-    def _content_flows(self, delta: str) -> list[Event]:
-        return [ContentDelta(delta)]
-
-    def _reasoning_flows(self, delta: str) -> list[Event]:
-        return [ReasoningDelta(delta)]
-
-    def _arguments_flow(self, delta: str) -> list[Event]:
+    def arguments_sink(self, convert: Callable[[str], str] | None = None) -> Callable[[str], list[Event]]:
+        """For :meth:`flow`: the delta is argument text, as it stands or converted."""
         assert self._raw is not None
-        self._raw.append(delta)
-        self._pieces.append(delta)
-        if self._atomic or self._dropping:
-            return []
-        self._sent += 1
-        return [ToolCallDelta(self._index, delta)]
-
-    @property
-    def content_sink(self) -> Callable[[str], list[Event]]:
-        """For :meth:`flow`: the delta is content."""
-        return self._content_flows
-
-    @property
-    def reasoning_sink(self) -> Callable[[str], list[Event]]:
-        """For :meth:`flow`: the delta is reasoning."""
-        return self._reasoning_flows
-
-    @property
-    def arguments_sink(self) -> Callable[[str], list[Event]]:
-        """For :meth:`flow`: the delta is argument text, as it stands."""
-        return self._arguments_flow
-
-    def converted_sink(self, convert: Callable[[str], str]) -> Callable[[str], list[Event]]:
-        """For :meth:`flow`: the delta is argument text once converted."""
-        raw = self._raw
-        pieces = self._pieces
+        raw = self._raw.append
+        say = self._pieces.append
         index = self._index
-        silent = self._atomic or self._dropping
-        assert raw is not None
+        if not self._silent:
+            self._send_pieces()
+        self._arguments_flowed = True
+        if self._silent:
 
-        def sink(delta: str) -> list[Event]:
-            raw.append(delta)
-            piece = convert(delta)
-            pieces.append(piece)
-            if silent:
+            def hold(delta: str) -> list[Event]:
+                raw(delta)
+                say(delta if convert is None else convert(delta))
                 return []
-            self._sent += 1
+
+            return hold
+        if convert is None:
+
+            def verbatim(delta: str) -> list[Event]:
+                raw(delta)
+                say(delta)
+                return [ToolCallDelta(index, delta)]
+
+            return verbatim
+
+        def converted(delta: str) -> list[Event]:
+            raw(delta)
+            piece = convert(delta)
+            say(piece)
             return [ToolCallDelta(index, piece)]
 
-        return sink
+        return converted
+
+    @property
+    def _silent(self) -> bool:
+        return self._atomic or self._dropping
 
     # ---- for coroutines: calls
 
@@ -380,9 +382,7 @@ class Reader:
         if self._spans is not None:
             del self._spans[self._raw_spans :]
             note = "call cut by the token limit" if cut else f"no call: {why}"
-            self._spans.append(
-                Span(self._raw_base, self._base + self.pos, "cut" if cut else "content", note)
-            )
+            self._spans.append(Span(self._raw_base, self._base + self.pos, "cut" if cut else "content", note))
         if raw and not cut:
             self._out.append(ContentDelta(self.spell(raw)))
         self.spoke = True
@@ -424,7 +424,16 @@ class Reader:
         return self._base + self.pos
 
 
+def content_sink(delta: str) -> list[Event]:
+    """For :meth:`Reader.flow`: the delta is content."""
+    return [ContentDelta(delta)]
+
+
+def reasoning_sink(delta: str) -> list[Event]:
+    """For :meth:`Reader.flow`: the delta is reasoning."""
+    return [ReasoningDelta(delta)]
+
+
 def iter_nothing() -> Steps[None]:
     """A coroutine that reads nothing."""
-    return
-    yield
+    yield from ()

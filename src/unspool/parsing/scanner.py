@@ -8,11 +8,8 @@ linear, never backtracks over the text and never looks at a character that was a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import TypeAlias
-
-Pads: TypeAlias = Sequence[tuple[str, Iterable[str]]]
 
 
 @lru_cache(maxsize=4096)
@@ -23,7 +20,7 @@ def pattern(source: str) -> re.Pattern[str]:
 
 def pad_pattern(pad: str) -> str:
     """Framing whitespace: at most ``len(pad)`` characters, each one of those in ``pad``."""
-    return f"[{re.escape(''.join(sorted(set(pad))))}]{{0,{len(pad)}}}" if pad else ""
+    return f"[{_set(pad)}]{{0,{len(pad)}}}+" if pad else ""
 
 
 def _beginnings(words: Iterable[str]) -> str:
@@ -49,18 +46,24 @@ def _complete(words: Sequence[str], going_on: bool) -> str:
     return "|".join(alternatives)
 
 
+def _set(characters: Iterable[str]) -> str:
+    return re.escape("".join(sorted(set(characters))))
+
+
 class Watch:
     """Literals to look for, in groups; each group may swallow framing whitespace before its literals.
 
     ``find`` returns a match: its start is where plain text ends. ``match.lastindex`` is the group's number from
     1 for a complete marker (``match.group(match.lastindex)`` is the literal) and ``None`` for a beginning that
-    must be held back. ``plain`` is a quick test: text it matches in full holds no marker and no beginning.
+    must be held back. ``stop`` is a quick test: text in which it finds nothing holds no marker and no beginning.
     """
 
-    __slots__ = ("_ended", "_going_on", "plain")
+    __slots__ = ("_ended", "_going_on", "_skip_ended", "_skip_going_on", "stop")
 
     def __init__(self, *groups: tuple[str, Iterable[str]]) -> None:
-        going_on, beginnings, ended, first = [], [], [], set[str]()
+        going_on, beginnings, ended = [], [], []
+        first: set[str] = set()
+        layout: set[str] = set()
         for pad, literals in groups:
             words = [word for word in dict.fromkeys(literals) if word]
             if not words:
@@ -69,23 +72,40 @@ class Watch:
                 ended.append("((?!))")
                 continue
             space = pad_pattern(pad)
-            first |= set(pad) | {word[0] for word in words}
+            first |= {word[0] for word in words}
+            layout |= set(pad)
             going_on.append(f"{space}({_complete(words, True)})")
             ended.append(f"{space}({_complete(words, False)})")
             begun = _beginnings(words)
             if begun:
                 beginnings.append(space + begun)
             if pad:
-                beginnings.append(rf"[{re.escape(''.join(sorted(set(pad))))}]{{1,{len(pad)}}}\Z")
-        self._going_on = pattern("|".join(going_on + beginnings) or "(?!)")
-        self._ended = pattern("|".join(ended) or "(?!)")
-        excluded = re.escape("".join(sorted(first)))
-        self.plain = pattern(f"[^{excluded}]*+" if excluded else ".*+").fullmatch
+                beginnings.append(rf"[{_set(pad)}]{{1,{len(pad)}}}\Z")
+        possible = _set(first | layout)
+        self._going_on = pattern("|".join(going_on + beginnings) or "(?!)").match
+        self._ended = pattern("|".join(ended) or "(?!)").match
+        self._skip_going_on = _skip(possible, going_on + beginnings)
+        self._skip_ended = _skip(possible, ended)
+        tests = [f"[{_set(first)}]"] if first else ["(?!)"]
+        if layout - first:
+            tests.append(rf"[{_set(layout - first)}]\Z")
+        self.stop = pattern("|".join(tests)).search
 
     def find(self, text: str, pos: int, ended: bool) -> re.Match[str] | None:
         """The first marker or held beginning at or after ``pos`` (characters)."""
-        return (self._ended if ended else self._going_on).search(text, pos)
+        skipped = (self._skip_ended if ended else self._skip_going_on)(text, pos)
+        assert skipped is not None
+        end = skipped.end()
+        return None if end == len(text) else self.at(text, end, ended)
 
     def at(self, text: str, pos: int, ended: bool) -> re.Match[str] | None:
         """The marker or held beginning that starts exactly at ``pos``."""
-        return (self._ended if ended else self._going_on).match(text, pos)
+        return (self._ended if ended else self._going_on)(text, pos)
+
+
+def _skip(possible: str, markers: list[str]) -> Callable[[str, int], re.Match[str] | None]:
+    """Runs over everything that is no marker; only where a marker may begin is one tried."""
+    if not possible:
+        return pattern(".*+").match
+    plain = f"[^{possible}]*+"
+    return pattern(f"{plain}(?:(?!{'|'.join(markers)})[{possible}]{plain})*+").match

@@ -28,7 +28,8 @@ UNTYPED: Types = frozenset()
 _NAMES = {
     **dict.fromkeys(("string", "str", "text", "varchar", "char", "enum"), "string"),
     **dict.fromkeys(
-        ("integer", "int", "int32", "int64", "uint", "uint32", "uint64", "long", "short", "unsigned"), "integer"
+        ("integer", "int", "int32", "int64", "uint", "uint32", "uint64", "long", "short", "unsigned"),
+        "integer",
     ),
     **dict.fromkeys(("number", "float", "float32", "float64", "double"), "number"),
     **dict.fromkeys(("boolean", "bool"), "boolean"),

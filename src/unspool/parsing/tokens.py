@@ -2,8 +2,8 @@
 
 Anything with ``decode(ids)`` and a way to know its special tokens will do: a Hugging Face ``tokenizers`` or
 ``transformers`` tokenizer, one of mistral-common, or an object with ``piece(id) -> bytes`` and
-``special: Mapping[int, str]``. Where the tokenizer's own tables give each token's bytes they are used; otherwise
-a short window of ids is decoded again. Text that ends inside a character waits for the rest of it.
+``special: Mapping[int, str]``. Where the tokenizer's own tables give each token's bytes they are used;
+otherwise a short window of ids is decoded again. Text that ends inside a character waits for the rest.
 """
 
 from __future__ import annotations
@@ -129,14 +129,13 @@ def _special(tokenizer: Any) -> dict[int, str]:
         added = tokenizer.added_tokens_decoder
         return {i: token.content for i, token in added.items() if token.special}
     if hasattr(tokenizer, "is_special") and hasattr(tokenizer, "id_to_piece"):
-        ids = range(tokenizer.n_words)
-        return {i: tokenizer.id_to_piece(i) for i in ids if tokenizer.is_special(i)}
+        return {i: tokenizer.id_to_piece(i) for i in range(tokenizer.n_words) if tokenizer.is_special(i)}
     if hasattr(tokenizer, "all_special_ids") and hasattr(tokenizer, "convert_ids_to_tokens"):
         ids = list(tokenizer.all_special_ids)
         return dict(zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True))
     raise TypeError(
-        f"cannot tell the special tokens of {type(tokenizer).__name__}; give an object with decode(ids) and a "
-        "mapping 'special' from id to text, or a tokenizers, transformers or mistral-common tokenizer"
+        f"cannot tell the special tokens of {type(tokenizer).__name__}; give an object with decode(ids) "
+        "and a mapping 'special' from id to text, or a tokenizers, transformers or mistral-common tokenizer"
     )
 
 

@@ -24,7 +24,7 @@ from unspool.parsing.declaration import (
     Reasoning,
     TaggedCalls,
 )
-from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished, content_sink, reasoning_sink
 from unspool.parsing.scanner import Watch
 
 _FORCED = JsonCalls(bare=True, separators=",;")
@@ -153,7 +153,7 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
             if r.final:
                 return None
             if not lead:
-                r.flow(watch.plain, r.content_sink)
+                r.flow(watch.stop, content_sink)
             yield
             continue
         if not found.lastindex:
@@ -242,7 +242,7 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
             if r.final:
                 return False
             if found is None:
-                r.flow(watch.plain, r.reasoning_sink)
+                r.flow(watch.stop, reasoning_sink)
             yield
             continue
         mark = found.group(found.lastindex)
@@ -303,5 +303,5 @@ def _ends_at_call(
             yield from r.pad(block.after, "layout after the reasoning closer")
             return True
         if found is None:
-            r.flow(closer.plain, hold)
+            r.flow(closer.stop, hold)
         yield

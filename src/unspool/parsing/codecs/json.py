@@ -22,6 +22,8 @@ _BODY = rf"{_PLAIN}(?:{_ESCAPE}{_PLAIN})*+"
 _LOOSE = r"[ \t\r\n0-9eE+\-.,:truefalsn]"
 _in_string = pattern(_BODY)
 _structure = pattern(rf'(?:{_LOOSE}++|"{_BODY}")*+')
+_string_stop = pattern(r'["\\\x00-\x1f]').search
+_structure_stop = pattern(f"[^{_LOOSE[1:]}").search
 _partial_escape = pattern(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 _CONTROLS = {chr(code): json.dumps(chr(code))[1:-1] for code in range(0x20)}
@@ -39,7 +41,9 @@ def load(text: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: str = "arguments") -> Steps[None]:
+def json_object(
+    r: Reader, say: Callable[[str], None], *, streams: bool, note: str = "arguments"
+) -> Steps[None]:
     """Reads one JSON object or array at the cursor and says its text, mended where the module says.
 
     ``streams``: the text goes out through the open call as it comes. Raises :class:`NotACall` at a character
@@ -91,7 +95,10 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
         if r.final:
             raise Unfinished("the text ends inside the arguments")
         if streams:
-            r.flow((_in_string if string else _structure).fullmatch, r.arguments_sink)
+            if string:
+                r.flow(_string_stop, r.arguments_sink(), _in_string.fullmatch)
+            else:
+                r.flow(_structure_stop, r.arguments_sink(), _structure.fullmatch)
         yield
 
 

@@ -23,11 +23,18 @@ _ESCAPE = pattern(
     r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|[^xuU0-7\r]|\r(?!\n)|[xuU])"
 )
 _PARTIAL_ESCAPE = pattern(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-7]{1,2}|\r)?\Z")
-_PLAIN = {mark: pattern(rf"[^\\{mark}]*+") for mark in "'\""}
+# Text and escapes that mean the same in a JSON string: they pass as they are.
+_SHARED = r'[^\\\'"\x00-\x1f]*+(?:\\(?:[\\nrtbf"]|u[0-9a-fA-F]{4})[^\\\'"\x00-\x1f]*+)*+'
+_shared = pattern(_SHARED)
+_shared_stop = pattern(r'[\\\'"\x00-\x1f]').search
 
 _CONSTANTS = {
-    **{"True": "true", "true": "true", "False": "false", "false": "false"},
-    **{"None": "null", "null": "null"},
+    "True": "true",
+    "true": "true",
+    "False": "false",
+    "false": "false",
+    "None": "null",
+    "null": "null",
 }
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0"}
 
@@ -179,17 +186,16 @@ def string(r: Reader, mark: str) -> Steps[None]:
         return
     r.take(r.pos + len(closer), "arguments", "string")
     r.arguments('"')
-    plain = _PLAIN[mark]
     while True:
-        found = plain.match(r.text, r.pos)
+        found = _shared.match(r.text, r.pos)
         assert found is not None
         end = found.end()
         if end > r.pos:
-            r.arguments(escape(r.spell(r.take(end, "arguments", "string"))))
+            r.arguments(r.spell(r.take(end, "arguments", "string")))
         if r.pos == len(r.text):
             if r.final:
                 raise Unfinished("the text ends inside a string")
-            r.flow(plain.fullmatch, r.converted_sink(escape))
+            r.flow(_shared_stop, r.arguments_sink(), _shared.fullmatch)
             yield
         elif r.text[r.pos] == "\\":
             if not r.final and _PARTIAL_ESCAPE.match(r.text, r.pos):

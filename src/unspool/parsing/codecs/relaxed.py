@@ -104,7 +104,7 @@ def _quoted(r: Reader, mark: str, parts: list[str] | None) -> Steps[None]:
         if r.final:
             raise Unfinished("the text ends inside a string")
         if parts is None and not found:
-            r.flow(watch.plain, r.converted_sink(escape))
+            r.flow(watch.stop, r.arguments_sink(escape))
         yield
 
 

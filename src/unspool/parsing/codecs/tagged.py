@@ -216,10 +216,10 @@ class _Value:
         if self._fate == "open":
             self._decide()
 
-    def flow(self, accept: Callable[[str], object]) -> None:
+    def flow(self, stop: Callable[[str], object]) -> None:
         """Lets plain text pass while nothing else is due."""
         if self._fate == "text" and self._wanted:
-            self._r.flow(accept, self._r.converted_sink(escape))
+            self._r.flow(stop, self._r.arguments_sink(escape))
 
     def end(self) -> None:
         """The value is complete."""
@@ -240,7 +240,7 @@ def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments, val
             value.text(len(r.text))
             if r.final:
                 raise Unfinished("the text ends inside a value")
-            value.flow(watch.plain)
+            value.flow(watch.stop)
             yield
             continue
         value.text(found.start())
@@ -289,7 +289,9 @@ def _names_parameter(
         for end in shape.key_end:
             header, mark, _ = text.partition(end)
             if mark:
-                key = attributes(header).get(shape.key_attribute, "") if shape.key_attribute else header.strip()
+                key = (
+                    attributes(header).get(shape.key_attribute, "") if shape.key_attribute else header.strip()
+                )
                 return key in tool.types and not arguments.has(key)
         if len(text) == HEADER or r.final:
             return False
