@@ -50,7 +50,6 @@ def _dsml(section: str, space: str) -> TaggedCalls:
         type_attribute="string",
         written=TaggedLayout(
             section_pad="\n",
-            between_calls="\n",
             after_header="\n",
             after_param="\n",
             empty="\n",
@@ -98,6 +97,8 @@ _V32 = Format(
     start="</think>",
     stops=_STOPS,
     before_call="\n\n",
+    before_call_alone="\n\n",
+    between_calls="\n",
     engine_names={
         "vllm": ("deepseek_v32",),
         "sglang": ("deepseekv32",),

@@ -18,6 +18,7 @@ FORMATS = (
             written_header="call:{name}",
         ),
         turns=("<|turn>model\n", "<tool_response|>"),
+        calls_first=True,
         stops=("<turn|>", "<|tool_response>", "<eos>"),
         engine_names={
             "vllm": ("gemma4",),

@@ -59,9 +59,7 @@ FORMATS = (
         summary="channels of <|open|>NAME<|sep|>: think, response, tools with typed argument elements",
         aliases=("kimi3", "xtml"),
         models=("moonshotai/Kimi-K3",),
-        reasoning=(
-            Reasoning(_open("think"), _close("think"), ends_at=(_open("response"),), ends_at_call=True),
-        ),
+        reasoning=(Reasoning(_open("think"), _close("think"), ends_at=(_open("response"),), ends_at_call=True),),
         calls=TaggedCalls(
             section_open=(_open("tools"),),
             section_close=(_close("tools"),),
@@ -82,6 +80,7 @@ FORMATS = (
         turns=('<|open|>message role="assistant"<|sep|>',),
         start=_open("think"),
         stops=("<|end_of_msg|>", _close("message")),
+        turn_end=_close("message"),
         content_frame=((_open("response"), _close("response")),),
         engine_names={
             "vllm": ("kimi_k3",),

@@ -3,7 +3,7 @@
 Every marker is a control token that mistral-common never decodes to text, so ids are needed for certainty.
 """
 
-from unspool.parsing.declaration import Format, JsonArguments, JsonCalls, NamedCalls, Reasoning
+from unspool.parsing.declaration import Format, JsonCalls, NamedCalls, Reasoning
 
 _TURNS = ("[/INST]",)
 _STOPS = ("</s>",)
@@ -28,7 +28,7 @@ FORMATS = (
             header_stops=("{",),
             header_notes=("[CALL_ID]",),
             list_body=True,
-            arguments=JsonArguments(),
+            written_header="{name}[ARGS]",
         ),
         turns=_TURNS,
         stops=_STOPS,

@@ -88,9 +88,7 @@ def get_format(name: str | Format) -> Format:
     found = _names.get(_key(name))
     if found is None:
         near = get_close_matches(_key(name), list(_names), n=3, cutoff=0.6)
-        raise UnknownFormatError(
-            name, dict.fromkeys(_names[key] if key not in _names else key for key in near)
-        )
+        raise UnknownFormatError(name, dict.fromkeys(_names[key] if key not in _names else key for key in near))
     return _registered[found]
 
 

@@ -57,7 +57,6 @@ class JsonArguments:
 
     written_before: str = ""
     written_after: str = ""
-    compact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,6 @@ class TaggedLayout:
     """The whitespace and attributes a template writes between the elements of a tagged call."""
 
     section_pad: str = ""
-    between_calls: str = ""
     after_header: str = ""
     between_key_value: str = ""
     after_param: str = ""
@@ -177,8 +175,9 @@ class Format:
     ``turns`` are the texts with which a prompt opens the model's turn; ``start`` is what the checkpoint's
     default template leaves after it, and decides the state when no prompt is given. ``stops`` end a turn and
     are never content. ``content_frame`` are markers around content, dropped. ``before_call`` is the pad between
-    content and a call; ``before_call_accepts`` widens it for what models do. ``lead`` is the pad at the start of
-    a turn.
+    content and a call; ``before_call_accepts`` widens it for what models do, ``before_call_alone`` is what is
+    written before a call without content. ``lead`` is the pad at the start of a turn, ``turn_end`` closes one.
+    ``calls_first``: the template writes calls before content.
     """
 
     name: str
@@ -191,9 +190,11 @@ class Format:
     start: str = ""
     stops: tuple[str, ...] = ()
     content_frame: tuple[tuple[str, str], ...] = ()
-    content_ends: tuple[str, ...] = ()
     before_call: str = ""
     before_call_accepts: str = ""
+    before_call_alone: str = ""
+    calls_first: bool = False
+    turn_end: str = ""
     between_calls: str = ""
     lead: str = ""
     engine_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)

@@ -11,7 +11,6 @@ from unspool.events import (
     Finish,
     FinishReason,
     ToolCallDelta,
-    ToolCallEnd,
     ToolCallStart,
     Usage,
 )
@@ -184,7 +183,7 @@ class Parser(Reader):
 
     def _start_from(self, prompt: str | None, marks: Mapping[str, str]) -> None:
         """Reads the prompt after the last turn opener, as the beginning of what the model goes on with."""
-        tail = self.format.start if prompt is None else self._tail(prompt)
+        tail = turn_tail(self.format, prompt)
         for text, char in marks.items():
             tail = tail.replace(text, char)
         self.in_prompt = True
@@ -206,12 +205,13 @@ class Parser(Reader):
         elif not self._closed:
             self._index = -1
 
-    def _tail(self, prompt: str) -> str:
-        for turns in (self.format.turns, _COMMON_TURNS):
-            ends = [found + len(mark) for mark in turns if mark and (found := prompt.rfind(mark)) >= 0]
-            if ends:
-                return prompt[max(ends) :]
-        return prompt
 
-
-__all__ = ["Parser", "ToolCallEnd"]
+def turn_tail(fmt: Format, prompt: str | None) -> str:
+    """What the prompt has after its last turn opener; without a prompt, what the format's default one has."""
+    if prompt is None:
+        return fmt.start
+    for turns in (fmt.turns, _COMMON_TURNS):
+        ends = [found + len(mark) for mark in turns if mark and (found := prompt.rfind(mark)) >= 0]
+        if ends:
+            return prompt[max(ends) :]
+    return prompt

@@ -72,7 +72,7 @@ def compile_grammar(fmt: Format, offered: bool, forced: bool) -> Grammar:
         bare.append(("[", calls))
     if offered and forced and not isinstance(calls, ChannelCalls):
         bare += [(mark, _FORCED) for mark in "{[" if mark not in {mark for mark, _ in bare}]
-    frame = tuple(mark for pair in fmt.content_frame for mark in pair) + fmt.content_ends
+    frame = tuple(mark for pair in fmt.content_frame for mark in pair)
     dropped = fmt.stops + frame
     pad = fmt.before_call_accepts or fmt.before_call
     recurring = tuple(r.open for r in fmt.reasoning if r.recurs)
@@ -259,9 +259,7 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
             return True
 
 
-def _ends_at_call(
-    r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: int, mark: str
-) -> Steps[bool]:
+def _ends_at_call(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: int, mark: str) -> Steps[bool]:
     """Decides about a call opener inside an open block: a call, if it is valid and no closer follows it.
 
     From a valid opener of an offered tool on, the text waits for the closer or the end: the one place where

@@ -41,9 +41,7 @@ def load(text: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def json_object(
-    r: Reader, say: Callable[[str], None], *, streams: bool, note: str = "arguments"
-) -> Steps[None]:
+def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: str = "arguments") -> Steps[None]:
     """Reads one JSON object or array at the cursor and says its text, mended where the module says.
 
     ``streams``: the text goes out through the open call as it comes. Raises :class:`NotACall` at a character

@@ -280,18 +280,14 @@ def _followed_by(r: Reader, offset: int, literals: tuple[str, ...]) -> Steps[boo
         yield
 
 
-def _names_parameter(
-    r: Reader, shape: TaggedCalls, offset: int, tool: Tool, arguments: _Arguments
-) -> Steps[bool]:
+def _names_parameter(r: Reader, shape: TaggedCalls, offset: int, tool: Tool, arguments: _Arguments) -> Steps[bool]:
     """Whether a declared parameter that has no value yet is named ``offset`` characters ahead."""
     while True:
         text = r.text[r.pos + offset : r.pos + offset + HEADER]
         for end in shape.key_end:
             header, mark, _ = text.partition(end)
             if mark:
-                key = (
-                    attributes(header).get(shape.key_attribute, "") if shape.key_attribute else header.strip()
-                )
+                key = attributes(header).get(shape.key_attribute, "") if shape.key_attribute else header.strip()
                 return key in tool.types and not arguments.has(key)
         if len(text) == HEADER or r.final:
             return False
