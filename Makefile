@@ -28,6 +28,10 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.parser $(ARGS)
 
+docs: $(STAMP)
+	$(BIN)/python -m tests.cli.documented docs/cli.md README.md
+	$(BIN)/unspool explain -f qwen3 --tools docs/examples/tools.json --svg -o docs/explain.svg docs/examples/qwen3.txt
+
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 

@@ -11,7 +11,8 @@ The package itself imports only the standard library.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from unspool.events import (
     ContentDelta,
@@ -26,8 +27,11 @@ from unspool.events import (
 from unspool.formats import UnknownFormatError, formats, get_format, register
 from unspool.message import Message, ToolCall
 from unspool.parsing.declaration import Format
-from unspool.parsing.parser import Parser, ToolChoice
-from unspool.parsing.reader import Span
+
+if TYPE_CHECKING:
+    from unspool.formats.writer import WriteError, write
+    from unspool.parsing.parser import Parser, ToolChoice
+    from unspool.parsing.reader import Span
 
 __version__ = "0.1.0"
 
@@ -46,12 +50,31 @@ __all__ = [
     "ToolCallStart",
     "UnknownFormatError",
     "Usage",
+    "WriteError",
     "explain",
     "formats",
     "get_format",
     "parse",
     "register",
+    "write",
 ]
+
+_LATER = {
+    "Parser": "unspool.parsing.parser",
+    "Span": "unspool.parsing.reader",
+    "WriteError": "unspool.formats.writer",
+    "write": "unspool.formats.writer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # The parser is loaded when it is first asked for, so that importing the package stays cheap.
+    if name in _LATER:
+        value = getattr(import_module(_LATER[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 
 def parse(
@@ -69,6 +92,8 @@ def parse(
     ``raw`` is the text after the prompt, special tokens spelled out. Raises :class:`UnknownFormatError`; no text
     raises.
     """
+    from unspool.parsing.parser import Parser
+
     parser = Parser(
         get_format(format),
         tools=tools,
@@ -89,6 +114,9 @@ def explain(
     finish_reason: str | None = "stop",
 ) -> list[Span]:
     """What each character of a generation became, and why: spans that cover ``raw`` once, in order."""
+    from unspool.parsing.parser import Parser
+    from unspool.parsing.reader import Span
+
     parser = Parser(get_format(format), tools=tools, tool_choice=tool_choice, prompt=prompt, trace=True)
     parser.feed(raw)
     parser.finish(finish_reason)

@@ -11,7 +11,6 @@ import importlib
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from difflib import get_close_matches
 
 from unspool.parsing.declaration import ChannelCalls, Format
 
@@ -87,6 +86,8 @@ def get_format(name: str | Format) -> Format:
         return _combined(name)
     found = _names.get(_key(name))
     if found is None:
+        from difflib import get_close_matches
+
         near = get_close_matches(_key(name), list(_names), n=3, cutoff=0.6)
         raise UnknownFormatError(name, dict.fromkeys(_names[key] if key not in _names else key for key in near))
     return _registered[found]

@@ -242,7 +242,7 @@ class Reader:
             return text
         return _SENTINEL.sub(lambda found: spelled.get(found.group(), ""), text)
 
-    def content(self, end: int, note: str = "text") -> None:
+    def content(self, end: int, note: str = "plain text") -> None:
         """Everything up to ``end`` is content."""
         if end > self.pos:
             self._out.append(ContentDelta(self.spell(self.take(end, "content", note))))
@@ -417,6 +417,8 @@ class Reader:
         self.text = text
         self.pos = 0
         self._base = offset
+        if self._spans is not None:
+            self._spans = [span for span in self._spans if span.end <= offset]
 
     @property
     def offset(self) -> int:

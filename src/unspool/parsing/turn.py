@@ -165,11 +165,19 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
             lead = yield from _call(r, g.calls, found.end(), mark)
             watch = g.later
         else:
-            r.take(found.end(), "framing", "marker")
+            note = "opens reasoning" if found.lastindex == 2 else _dropped(g, mark)
+            r.take(found.end(), "framing", note)
             r.fresh = r.fresh and mark not in closers
             lead = lead or mark not in g.format.stops
             if found.lastindex == 2:
                 return next(block for block in g.format.reasoning if block.open == mark)
+
+
+def _dropped(g: Grammar, mark: str) -> str:
+    """Why this marker is no text."""
+    if mark in g.format.stops:
+        return "ends the turn"
+    return "closer without an opener" if any(mark == block.close for block in g.format.reasoning) else "wraps content"
 
 
 def _bare(r: Reader, g: Grammar, ahead: int) -> Steps[bool]:
@@ -254,7 +262,7 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
         if found.lastindex == 3:
             return True
         if found.lastindex == 4:
-            r.take(found.end(), "framing", "marker")
+            r.take(found.end(), "framing", "ends the turn")
         elif (yield from _ends_at_call(r, g, block, closer, found.end() - r.pos, mark)):
             return True
 

@@ -1,0 +1,97 @@
+"""Why a text with call markup gave no call.
+
+The answer comes from asking again: the same text is read as if every word in it were an offered tool. What
+is a call then and was none before was lost for want of an offer; anything else says for itself, in the note
+of the piece it became, why it is not a call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import unspool
+from unspool.cli.options import Reading, Tool
+from unspool.cli.output import quoted
+from unspool.cli.pieces import KINDS
+from unspool.parsing.declaration import Calls, ChannelCalls, JsonCalls, NamedCalls, PythonCalls, TaggedCalls
+
+_WORD = re.compile(r"[A-Za-z_][\w.-]*")
+
+
+def lost_call(reading: Reading, raw: str, spans: Sequence[unspool.Span] | None = None) -> str | None:
+    """A sentence on why there is no call although the text has call markup.
+
+    ``None`` when there is a call, or nothing that looks like one. ``spans`` is what :func:`unspool.explain`
+    gave for this text, if that is known already.
+    """
+    if spans is None:
+        spans = explained(reading, raw)
+    kinds = {span.kind for span in spans}
+    if "name" in kinds:
+        return None
+    if "cut" in kinds:
+        return "No call was found: the end of the text cut off the one that had begun, and it was dropped."
+    names = _calls_if_offered(reading, raw)
+    if names:
+        would_be = f"a call of {' and '.join(dict.fromkeys(names))}"
+        if not reading.tools:
+            return f"No call was found because no tools were offered: with --tools there would be {would_be}."
+        if reading.tool_choice == "none":
+            return f"No call was found because of --tool-choice none: without it there would be {would_be}."
+        offered = ", ".join(tool["function"]["name"] for tool in reading.tools)
+        return (
+            f"No call was found because the tool is not offered: there would be {would_be}, "
+            f"but the offered tools are {offered}."
+        )
+    found = _first_marker(reading.format.calls, raw)
+    if found is None:
+        return None
+    position, marker = found
+    became = next(span for span in spans if span.start <= position < span.end)
+    return (
+        f"No call was found, though {quoted(marker)} stands at character {position}: "
+        f"that became {KINDS[became.kind].label} ({became.note})."
+    )
+
+
+def explained(reading: Reading, raw: str) -> list[unspool.Span]:
+    """What each character of the text became."""
+    return unspool.explain(
+        reading.format,
+        raw,
+        tools=reading.tools,
+        tool_choice=reading.tool_choice,
+        prompt=reading.prompt,
+        finish_reason=reading.finish_reason,
+    )
+
+
+def _calls_if_offered(reading: Reading, raw: str) -> list[str]:
+    """The names of the calls there would be if every word of the text were the name of an offered tool."""
+    words = dict.fromkeys(_WORD.findall(raw))
+    tools: list[Tool] = [{"type": "function", "function": {"name": word}} for word in words]
+    message = unspool.parse(
+        reading.format, raw, tools=tools, prompt=reading.prompt, finish_reason=reading.finish_reason
+    )
+    return [call.name for call in message.tool_calls]
+
+
+def _first_marker(calls: Calls | None, raw: str) -> tuple[int, str] | None:
+    """Where the first opener of a call stands in the text (in characters), and which one it is."""
+    found = [(raw.find(marker), marker) for marker in _openers(calls) if marker and marker in raw]
+    return min(found, default=None)
+
+
+def _openers(calls: Calls | None) -> tuple[str, ...]:
+    match calls:
+        case JsonCalls() | PythonCalls():
+            return calls.open
+        case NamedCalls():
+            return (calls.section_open, calls.open)
+        case TaggedCalls():
+            return (*calls.section_open, *calls.call_open)
+        case ChannelCalls():
+            return (f"to={calls.functions}",)
+        case None:
+            return ()

@@ -1,0 +1,97 @@
+"""The ``unspool`` command: a table of subcommands, each imported only when it runs.
+
+``unspool --help`` must stay instant, so this module imports click and nothing else from outside the standard
+library. Every failure a user can cause is one line on standard error, never a traceback or a usage dump.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import click
+
+import unspool
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """Where a subcommand lives (``module:attribute``) and its line in ``unspool --help``."""
+
+    target: str
+    summary: str
+
+
+SUBCOMMANDS = {
+    "parse": Subcommand("unspool.cli.parse:parse", "Print the message that raw model output spells out."),
+    "explain": Subcommand(
+        "unspool.cli.explain:explain", "Show what each character of raw model output became, and why."
+    ),
+    "formats": Subcommand("unspool.cli.formats:formats", "List the formats that unspool reads, or show one."),
+    "serve": Subcommand("unspool.cli.serve:serve", "Serve MODEL over the OpenAI API."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported by name, and whose errors are one line each."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The subcommands, in the order in which people need them."""
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports one subcommand; ``None`` if there is no such command."""
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        module, _, attribute = SUBCOMMANDS[cmd_name].target.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command to run, or says which one was probably meant."""
+        name = args[0]
+        if name not in SUBCOMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, SUBCOMMANDS, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(SUBCOMMANDS)}."
+            raise click.UsageError(f"No such command {name!r}; {meant}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the list of subcommands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in SUBCOMMANDS.items()])
+
+    def main(self, args: Sequence[str] | None = None, *positional: Any, **options: Any) -> NoReturn:
+        """Runs the command line and exits: 0 on success, 2 with one line on standard error for bad input."""
+        options["standalone_mode"] = False
+        options.setdefault("prog_name", "unspool")
+        try:
+            result = super().main(args, *positional, **options)
+        except click.ClickException as error:
+            click.echo(f"Error: {' '.join(error.format_message().split())}", err=True)
+            sys.exit(error.exit_code)
+        except click.Abort:
+            sys.exit(130)
+        # Without standalone mode click returns the code of --help, --version and ctx.exit().
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+@click.command(
+    cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(unspool.__version__, prog_name="unspool", message="%(prog)s %(version)s")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Turn what a language model writes into reasoning, content and tool calls.
+
+    Output is rich text on a terminal and JSON when it is piped. --json forces JSON; a non-empty FORCE_COLOR
+    in the environment forces rich text; NO_COLOR takes the colour away.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -1,0 +1,274 @@
+"""The flags that ``parse`` and ``explain`` share: which format, which tools, which prompt, which text.
+
+Everything is checked here, before any text is read, and each complaint names the file and the place in it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import functools
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import click
+
+import unspool
+
+Tool = dict[str, Any]
+
+_READ_SIZE = 65536
+_ESCAPE = re.compile(r"\\(?:([ntr\\])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4}))")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
+_TOOL_SHAPE = '{"type": "function", "function": {"name": ...}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One text to read and everything its parser has to know.
+
+    ``path`` is ``-`` for standard input. ``prompt`` is ``None`` when it was not given, which is not the same
+    as an empty one: the format's default start applies.
+    """
+
+    path: str
+    format: unspool.Format
+    tools: list[Tool] | None
+    tool_choice: str | Tool
+    prompt: str | None
+    finish_reason: Literal["stop", "length"]
+
+    def pieces(self) -> Iterator[str]:
+        """The text, as it arrives from standard input, or a file in one piece.
+
+        Raises :class:`click.UsageError` naming the byte that is not UTF-8.
+        """
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        consumed = 0
+        for data in self._blocks():
+            pending = len(decoder.getstate()[0])
+            try:
+                text = decoder.decode(data, final=not data)
+            except UnicodeDecodeError as error:
+                name = "standard input" if self.path == "-" else click.format_filename(self.path)
+                byte = consumed - pending + error.start
+                raise click.UsageError(f"{name}: byte {byte} is not UTF-8 text") from error
+            consumed += len(data)
+            if text:
+                yield text
+
+    def _blocks(self) -> Iterator[bytes]:
+        """The bytes to read, ended by an empty block."""
+        if self.path != "-":
+            yield _read_bytes(self.path)
+            yield b""
+            return
+        stdin = cast(io.BufferedReader, sys.stdin.buffer)
+        # A plain read() would wait for the block to fill; read1() gives what has arrived.
+        while data := stdin.read1(_READ_SIZE):
+            yield data
+        yield b""
+
+
+def read_format(ctx: click.Context, _param: click.Parameter, name: str) -> unspool.Format:
+    """The declared format of that name (a click callback); an unknown one is a usage error."""
+    try:
+        return unspool.get_format(name)
+    except unspool.UnknownFormatError as error:
+        raise click.UsageError(str(error), ctx) from error
+
+
+def complete_format(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
+    """For the shell: names and aliases of formats that begin with what was typed."""
+    names = (name for each in unspool.formats() for name in (each.name, *each.aliases))
+    return [name for name in names if name.startswith(typed)]
+
+
+def reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the shared flags to a command, which gets them checked and read as one :class:`Reading`."""
+
+    @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
+    @click.option(
+        "-f",
+        "--format",
+        "format_",
+        callback=read_format,
+        shell_complete=complete_format,
+        required=True,
+        metavar="NAME",
+        help="The format the text is in: a name or alias from 'unspool formats', or REASONING+TOOLS.",
+    )
+    @click.option(
+        "--tools",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="JSON",
+        help='File with the offered tools in OpenAI form: a list, an object with "tools", or one tool. '
+        "Without it no tools were offered, and call syntax is ordinary content.",
+    )
+    @click.option(
+        "--tool-choice",
+        metavar="auto|none|required|NAME",
+        default="auto",
+        show_default=True,
+        help="The tool_choice of the request.",
+    )
+    @click.option("--prompt", metavar="TEXT", help="The rendered prompt, exactly as it is.")
+    @click.option(
+        "--prompt-tail",
+        metavar="TEXT",
+        help="The end of the rendered prompt; \\n, \\t, \\r, \\\\, \\xHH and \\uHHHH are understood, "
+        "so $'...' is not needed.",
+    )
+    @click.option(
+        "--prompt-file",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="PATH",
+        help="File with the rendered prompt or its end.",
+    )
+    @click.option(
+        "--finish-reason",
+        type=click.Choice(["stop", "length"]),
+        default="stop",
+        show_default=True,
+        help="Why the text ended; length is the token limit.",
+    )
+    @functools.wraps(command)
+    def with_reading(
+        *,
+        file: str,
+        format_: unspool.Format,
+        tools: str | None,
+        tool_choice: str,
+        prompt: str | None,
+        prompt_tail: str | None,
+        prompt_file: str | None,
+        finish_reason: Literal["stop", "length"],
+        **rest: Any,
+    ) -> None:
+        offered = None if tools is None else load_tools(tools)
+        reading = Reading(
+            path=file,
+            format=format_,
+            tools=offered,
+            tool_choice=_tool_choice(tool_choice, offered),
+            prompt=_prompt(prompt, prompt_tail, prompt_file),
+            finish_reason=finish_reason,
+        )
+        command(reading, **rest)
+
+    return with_reading
+
+
+def load_tools(path: str) -> list[Tool]:
+    """The OpenAI function tools in a file: a list of them, an object with ``tools``, or one tool.
+
+    Raises :class:`click.UsageError` naming line and column of bad JSON, or the member that is wrong.
+    """
+    shown = click.format_filename(path)
+    value = _load_json(path)
+    if isinstance(value, dict) and "tools" in value:
+        prefix, value = "tools", value["tools"]
+    elif isinstance(value, dict):
+        return [_checked_tool(value, f"{shown}: ")]
+    else:
+        prefix = ""
+    if not isinstance(value, list):
+        raise click.UsageError(f"{shown}: {prefix or 'the file'} must be a list of tools, not {_kind(value)}")
+    return [_checked_tool(tool, f"{shown}: {prefix}[{i}]") for i, tool in enumerate(value)]
+
+
+def unescape(text: str) -> str:
+    r"""Text with ``\n``, ``\t``, ``\r``, ``\\``, ``\xHH`` and ``\uHHHH`` replaced; other backslashes stay."""
+
+    def character(match: re.Match[str]) -> str:
+        letter, two, four = match.groups()
+        return _ESCAPED[letter] if letter else chr(int(two or four, 16))
+
+    return _ESCAPE.sub(character, text)
+
+
+def _checked_tool(tool: object, at: str) -> Tool:
+    """The tool, if it is an OpenAI function tool; ``at`` is the file and the path to it, for complaints."""
+    join = "" if at.endswith(" ") else "."
+    if not isinstance(tool, dict):
+        raise click.UsageError(f"{at.rstrip(': ')} is {_kind(tool)}; a tool is {_TOOL_SHAPE}")
+    function = tool.get("function")
+    if not isinstance(function, dict):
+        what = f"is {_kind(function)}" if "function" in tool else "is missing"
+        raise click.UsageError(f"{at}{join}function {what}; a tool is {_TOOL_SHAPE}")
+    if tool.get("type", "function") != "function":
+        raise click.UsageError(f'{at}{join}type is {json.dumps(tool["type"])}; only "function" tools are read')
+    name = function.get("name")
+    if not isinstance(name, str) or not name:
+        what = "is missing" if "name" not in function else f"must be a non-empty string, not {_kind(name)}"
+        raise click.UsageError(f"{at}{join}function.name {what}")
+    parameters = function.get("parameters")
+    if parameters is not None and not isinstance(parameters, dict):
+        raise click.UsageError(
+            f"{at}{join}function.parameters must be a JSON Schema object, not {_kind(parameters)}"
+        )
+    return tool
+
+
+def _tool_choice(choice: str, tools: list[Tool] | None) -> str | Tool:
+    if choice in ("auto", "none"):
+        return choice
+    names = [tool["function"]["name"] for tool in tools or ()]
+    if not names:
+        raise click.UsageError(f"--tool-choice {choice} needs tools to choose from: add --tools")
+    if choice == "required":
+        return choice
+    if choice not in names:
+        raise click.UsageError(
+            f"--tool-choice {choice} is not an offered tool; "
+            f"give auto, none, required, or one of {', '.join(names)}"
+        )
+    return {"type": "function", "function": {"name": choice}}
+
+
+def _prompt(prompt: str | None, tail: str | None, path: str | None) -> str | None:
+    given = {"--prompt": prompt, "--prompt-tail": tail, "--prompt-file": path}
+    flags = [flag for flag, value in given.items() if value is not None]
+    if len(flags) > 1:
+        raise click.UsageError(f"{' and '.join(flags)} say the same thing: give one of them")
+    if path is not None:
+        return _read_text(path, "utf-8")
+    return unescape(tail) if tail is not None else prompt
+
+
+def _load_json(path: str) -> object:
+    shown = click.format_filename(path)
+    try:
+        # Editors on Windows put a byte order mark before JSON.
+        return json.loads(_read_text(path, "utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise click.UsageError(f"{shown}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise click.UsageError(f"{shown}: not usable: nested too deeply") from error
+
+
+def _read_text(path: str, encoding: str) -> str:
+    try:
+        return _read_bytes(path).decode(encoding)
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{click.format_filename(path)}: byte {error.start} is not UTF-8 text") from error
+
+
+def _read_bytes(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"cannot read {click.format_filename(path)}: {error.strerror}") from error
+
+
+def _kind(value: object) -> str:
+    """What a JSON value is, in a sentence."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    names = {str: "a string", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return names[type(value)] if value != "" else "an empty string"

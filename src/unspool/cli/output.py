@@ -1,0 +1,124 @@
+"""How commands print: rich text for people, JSON for programs.
+
+Model output is untrusted, so nothing here lets a control character reach a terminal. rich is imported only
+when somebody is there to read it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Set
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# C0 controls but newline and tab have pictures of their own in Unicode; DEL has one too; C1 have none.
+_PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
+_PICTURES |= {0x7F: "\u2421"} | dict.fromkeys(range(0x80, 0xA0), "\ufffd")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON even on a terminal.")
+
+
+def is_for_people(as_json: bool) -> bool:
+    """Whether to print rich text: standard output is a terminal, or colour is forced, and not ``--json``."""
+    return not as_json and (sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR")))
+
+
+def terminal() -> Console:
+    """A rich console on standard output that takes text literally: no markup, no emoji, no guessing."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def print_json(value: object) -> None:
+    """Writes one value as one line of JSON and flushes it."""
+    click.echo(json.dumps(plain(value), ensure_ascii=False))
+
+
+def print_note(note: str | None) -> None:
+    """Writes a remark to standard error, away from the JSON on standard output."""
+    if note is not None:
+        click.echo(f"Note: {visible(note)}", err=True)
+
+
+def write_file(path: Path | None, text: str) -> None:
+    """Writes a whole document to ``path``, or to standard output if there is none.
+
+    Raises :class:`click.UsageError` naming the path when it cannot be written.
+    """
+    if path is None:
+        click.echo(text)
+        return
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise click.UsageError(f"cannot write {click.format_filename(path)}: {error.strerror or error}") from error
+
+
+def visible(text: str) -> str:
+    """The text with control characters other than newline and tab replaced by their pictures."""
+    return text.translate(_PICTURES)
+
+
+def quoted(text: str) -> str:
+    """The text on one line, as a JSON string without ASCII escapes."""
+    return visible(json.dumps(text, ensure_ascii=False))
+
+
+def plain(value: object) -> object:
+    """The value as ``json.dumps`` takes it; a dataclass becomes an object of its fields.
+
+    What JSON has no form for (a pattern, a function, a class) is given by name or source.
+    """
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Set):
+        return sorted((plain(item) for item in value), key=str)
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, re.Pattern):
+        return plain(value.pattern)
+    return getattr(value, "__qualname__", None) or str(value)
+
+
+_JSON_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"?|[^\s"{}\[\],:]+|[{}\[\],:]', re.DOTALL)
+
+
+def indent_json(text: str) -> str:
+    """JSON text over several lines, every string and number spelled exactly as it was.
+
+    Works on any text, complete or not: it moves whitespace between tokens and changes nothing else.
+    """
+    out: list[str] = []
+    depth = 0
+    pieces = _JSON_PIECE.findall(text)
+    for piece, following in zip_longest(pieces, pieces[1:], fillvalue=""):
+        empty = piece + following in ("{}", "[]")
+        if piece in ("{", "["):
+            depth += 1
+            out.append(piece if empty else f"{piece}\n{'  ' * depth}")
+        elif piece in ("}", "]"):
+            depth = max(depth - 1, 0)
+            closes_empty = bool(out) and out[-1] in ("{", "[")
+            out.append(piece if closes_empty else f"\n{'  ' * depth}{piece}")
+        elif piece == ",":
+            out.append(f",\n{'  ' * depth}")
+        elif piece == ":":
+            out.append(": ")
+        else:
+            out.append(piece)
+    return "".join(out)

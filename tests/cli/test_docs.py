@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import click
+
+from tests.cli.conftest import Run
+from tests.cli.documented import ROOT, commands, on_terminal, rendered
+from unspool.cli.main import SUBCOMMANDS, main
+
+PAGE = ROOT / "docs" / "cli.md"
+
+
+def test_the_page_shows_what_its_commands_print() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert rendered(page) == page, "run: python -m tests.cli.documented docs/cli.md"
+
+
+def test_the_page_has_the_help_of_every_command() -> None:
+    shown = commands(PAGE.read_text(encoding="utf-8"))
+    assert "unspool --help" in shown
+    for name in SUBCOMMANDS:
+        assert f"unspool {name} --help" in shown
+        command = main.get_command(click.Context(main), name)
+        for deeper in getattr(command, "commands", {}):
+            assert f"unspool {name} {deeper} --help" in shown
+
+
+def test_the_picture_shows_what_explain_draws(run: Run) -> None:
+    docs = ROOT / "docs"
+    args = ["-f", "qwen3", "--tools", docs / "examples" / "tools.json", docs / "examples" / "qwen3.txt"]
+    drawn = ET.fromstring(run("explain", "--svg", *args).stdout)
+    pictured = ET.fromstring((docs / "explain.svg").read_text(encoding="utf-8"))
+    assert list(pictured.itertext()) == list(drawn.itertext())
+
+
+def test_a_changed_output_is_noticed_and_other_text_is_left_alone() -> None:
+    command = "$ printf '\\033[1mbold\\033[0m  \\n'"
+    before = f"before\n\n```console\n$ echo new\nold\n{command}\n```\n\n```console\n```\nafter\n"
+    after = f"before\n\n```console\n$ echo new\nnew\n\n{command}\nbold\n```\n\n```console\n```\nafter\n"
+    assert rendered(before) == after
+    assert rendered(after) == after
+
+
+def test_documented_commands_run_on_a_terminal() -> None:
+    assert on_terminal("test -t 1 && test -t 2 && echo terminal") == "terminal\n"
