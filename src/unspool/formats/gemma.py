@@ -8,7 +8,11 @@ FORMATS = (
         summary='<|tool_call>call:NAME{key:<|"|>text<|"|>}; reasoning in <|channel>thought',
         aliases=("gemma_4",),
         models=("google/gemma-4-31B-it", "google/gemma-4-E4B-it"),
-        reasoning=(Reasoning("<|channel>thought", "<channel|>", open_pad="\n", close_pad="\n", recurs=True),),
+        reasoning=(
+            Reasoning("<|channel>thought", "<channel|>", open_pad="\n", close_pad="\n", recurs=True),
+            # Some outputs leave the label out.
+            Reasoning("<|channel>", "<channel|>", open_pad="\n", close_pad="\n", recurs=True),
+        ),
         calls=NamedCalls(
             open="<|tool_call>",
             header_stops=("{", "(", "<tool_call|>"),

@@ -19,7 +19,7 @@ FORMATS = (
             "mistralai/Ministral-3-14B-Reasoning-2512",
         ),
         reasoning=(
-            Reasoning("[THINK]", "[/THINK]"),
+            Reasoning("[THINK]", "[/THINK]", recurs=True),
             Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n"),
         ),
         calls=NamedCalls(

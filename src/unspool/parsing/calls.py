@@ -61,21 +61,48 @@ def trail(r: Reader, closers: tuple[str, ...], others: tuple[str, ...] = ()) -> 
 
 
 def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
-    """One object, or a list whose calls are certain only when the list is closed."""
+    """One object, or a list whose calls are certain only when the list is closed.
+
+    Bare ones, and those behind an opener without a closer, may follow each other after a separator.
+    """
     bare = not opened
-    yield from r.space()
-    if (yield from r.at(("{", "["))) == "[":
-        yield from json_list(r, shape, offered_only=bare)
-    elif r.pos < len(r.text) and r.text[r.pos] == "{":
-        yield from call_object(r, shape, offered_only=bare)
-    else:
-        stop(r, "no JSON follows the opener")
-    r.end_call()
+    while True:
+        yield from r.space()
+        if (yield from r.at(("{", "["))) == "[":
+            yield from json_list(r, shape, offered_only=bare)
+        elif r.pos < len(r.text) and r.text[r.pos] == "{":
+            yield from call_object(r, shape, offered_only=bare)
+        else:
+            stop(r, "no JSON follows the opener")
+        r.end_call()
+        if not (shape.separators and (yield from _separated(r, shape.separators + " \t\r\n"))):
+            break
+        bare = True
     if shape.close and opened:
         yield from r.space()
         if (yield from r.at(("}",))):
             r.take(r.pos + 1, "framing", "one brace too many")
         yield from trail(r, shape.close, shape.open)
+
+
+def _separated(r: Reader, separators: str) -> Steps[bool]:
+    """Whether another bare object follows, after a separator; the cursor goes to it."""
+    ahead = 0
+    while True:
+        while r.pos + ahead < len(r.text) and r.text[r.pos + ahead] in separators:
+            ahead += 1
+            if ahead > HOLD:
+                return False
+        if r.pos + ahead < len(r.text):
+            if r.text[r.pos + ahead] not in "{[":
+                return False
+            r.begin_call()
+            r.take(r.pos + ahead, "framing", "separates calls")
+            return True
+        if r.final:
+            r.take(len(r.text), "framing", "separates calls")
+            return False
+        yield
 
 
 def json_list(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[None]:
@@ -110,6 +137,8 @@ def named_calls(r: Reader, shape: NamedCalls, opened: str) -> Steps[None]:
         return
     first = True
     while True:
+        yield from r.space()
+        start = r.offset
         mark = yield from seek(r, (shape.open, shape.section_close))
         if mark == shape.open:
             r.take(r.pos + len(mark), "framing", "opens a call")
@@ -117,13 +146,20 @@ def named_calls(r: Reader, shape: NamedCalls, opened: str) -> Steps[None]:
             first = False
             r.begin_call()
         elif mark:
-            r.take(r.pos + len(mark), "framing", "closes the section")
+            _close_section(r, mark, words=first and r.offset > start)
             return
         elif first:
             _refuse(r)
         else:
             # The section's closer is missing.
             return
+
+
+def _close_section(r: Reader, mark: str, *, words: bool) -> None:
+    """Consumes a section's closer; a section that holds words but no call is no section."""
+    r.take(r.pos + len(mark), "framing", "closes the section")
+    if words:
+        raise NotACall("the section holds no call")
 
 
 def _refuse(r: Reader) -> NoReturn:
@@ -221,6 +257,7 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
             r.end_call()
             yield from trail(r, shape.section_close, shape.section_open)
             return
+        start = r.offset
         mark = yield from seek(r, shape.call_open + shape.section_close)
         if mark in shape.call_open and mark:
             r.take(r.pos + len(mark), "framing", "opens a call")
@@ -229,7 +266,7 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
             first = False
             r.begin_call()
         elif mark:
-            r.take(r.pos + len(mark), "framing", "closes the section")
+            _close_section(r, mark, words=first and r.offset > start)
             return
         elif first:
             _refuse(r)

@@ -123,7 +123,7 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
     """Reads content and calls up to a reasoning opener, or to the end (``None``)."""
     lead = True
     watch = g.later
-    closers = {block.close for block in g.format.reasoning}
+    closers = {block.close: block.after for block in g.format.reasoning}
     while True:
         if lead:
             watch = g.first if r.fresh else g.later
@@ -167,8 +167,10 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
         else:
             note = "opens reasoning" if found.lastindex == 2 else _dropped(g, mark)
             r.take(found.end(), "framing", note)
-            r.fresh = r.fresh and mark not in closers
             lead = lead or mark not in g.format.stops
+            if mark in closers:
+                r.fresh = False
+                yield from r.pad(closers[mark], "layout after the closer")
             if found.lastindex == 2:
                 return next(block for block in g.format.reasoning if block.open == mark)
 
@@ -177,7 +179,8 @@ def _dropped(g: Grammar, mark: str) -> str:
     """Why this marker is no text."""
     if mark in g.format.stops:
         return "ends the turn"
-    return "closer without an opener" if any(mark == block.close for block in g.format.reasoning) else "wraps content"
+    closes = any(mark == block.close for block in g.format.reasoning)
+    return "closer without an opener" if closes else "wraps content"
 
 
 def _bare(r: Reader, g: Grammar, ahead: int) -> Steps[bool]:
@@ -187,37 +190,13 @@ def _bare(r: Reader, g: Grammar, ahead: int) -> Steps[bool]:
         return False
     r.begin_call()
     r.take(ahead, "framing", "layout before a call")
-    while True:
-        try:
-            yield from _READERS[type(shape)](r, shape, "")
-        except NotACall as why:
-            r.reject_call(why)
-            return False
-        r.end_call()
-        if not isinstance(shape, JsonCalls) or not (yield from _separated(r, shape)):
-            break
+    try:
+        yield from _READERS[type(shape)](r, shape, "")
+    except NotACall as why:
+        r.reject_call(why)
+        return False
+    r.end_call()
     return True
-
-
-def _separated(r: Reader, shape: JsonCalls) -> Steps[bool]:
-    """Whether another bare object follows, after a separator; the cursor goes to it."""
-    ahead = 0
-    while True:
-        while r.pos + ahead < len(r.text) and (char := r.text[r.pos + ahead]) in shape.separators + " \t\r\n":
-            ahead += 1
-            if ahead > HOLD:
-                return False
-        if r.pos + ahead < len(r.text):
-            if char not in "{[":
-                return False
-            r.begin_call()
-            r.take(r.pos + ahead, "framing", "separates calls")
-            return True
-        if r.final:
-            if not r.text[r.pos :].strip(shape.separators + " \t\r\n"):
-                r.take(len(r.text), "framing", "separates calls")
-            return False
-        yield
 
 
 def _call(r: Reader, calls: Calls, end: int, mark: str) -> Steps[bool]:
@@ -240,8 +219,8 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
     r.fresh = False
     prefilled = r.in_prompt
     yield from r.pad(block.open_pad, "layout after the reasoning opener")
-    if prefilled and (yield from r.at((block.open,))):
-        r.take(r.pos + len(block.open), "framing", "opener repeated after the prompt's")
+    if prefilled and (size := (yield from _repeated(r, block.open))):
+        r.take(r.pos + size, "framing", "opener repeated after the prompt's")
         yield from r.pad(block.open_pad, "layout after the reasoning opener")
     while True:
         found = watch.find(r.text, r.pos, r.final)
@@ -265,6 +244,17 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
             r.take(found.end(), "framing", "ends the turn")
         elif (yield from _ends_at_call(r, g, block, closer, found.end() - r.pos, mark)):
             return True
+
+
+def _repeated(r: Reader, opener: str) -> Steps[int]:
+    """The size of a reasoning opener, and the layout before it, that repeats the prompt's; 0 for none."""
+    while True:
+        ahead = r.space_end(r.pos) - r.pos
+        if ahead > HOLD:
+            return 0
+        if r.pos + ahead < len(r.text) or r.final:
+            return ahead + len(opener) if (yield from r.at((opener,), ahead)) else 0
+        yield
 
 
 def _ends_at_call(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: int, mark: str) -> Steps[bool]:
