@@ -1,0 +1,108 @@
+"""Names to formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+import unspool
+from unspool.formats import registry
+from unspool.parsing.declaration import Format, JsonCalls
+
+
+@pytest.fixture
+def clean_registry() -> Iterator[None]:
+    """Undoes what a test registers."""
+    unspool.formats()
+    known, names = dict(registry._registered), dict(registry._names)
+    yield
+    registry._registered.clear()
+    registry._registered.update(known)
+    registry._names.clear()
+    registry._names.update(names)
+
+
+def test_formats_are_sorted_by_name() -> None:
+    names = [fmt.name for fmt in unspool.formats()]
+    assert names == sorted(names)
+    assert {"hermes", "qwen3_coder", "mistral", "gpt_oss", "kimi_k3"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("qwen3", "hermes"),
+        ("Qwen2.5", "hermes"),
+        ("deepseek-v3.1", "deepseek_v31"),
+        ("harmony", "gpt_oss"),
+        ("glm45_moe", "glm45"),
+        ("functools", None),
+    ],
+)
+def test_aliases_and_engine_names(name: str, canonical: str | None) -> None:
+    if canonical is None:
+        with pytest.raises(unspool.UnknownFormatError):
+            unspool.get_format(name)
+    else:
+        assert unspool.get_format(name).name == canonical
+
+
+def test_every_name_of_a_format_leads_to_it_or_to_the_format_that_owns_the_name() -> None:
+    for fmt in unspool.formats():
+        assert str(fmt) == fmt.name
+        for name in (fmt.name, *fmt.aliases):
+            assert unspool.get_format(name) == fmt
+        for names in fmt.engine_names.values():
+            for name in names:
+                assert unspool.get_format(name)
+
+
+def test_a_format_stands_for_itself() -> None:
+    fmt = unspool.get_format("qwen3")
+    assert unspool.get_format(fmt) is fmt
+
+
+def test_an_unknown_name_is_an_error_that_names_near_ones() -> None:
+    with pytest.raises(unspool.UnknownFormatError, match="Did you mean 'deepseek_v4'") as caught:
+        unspool.get_format("deepseek-v44")
+    assert "deepseek_v4" in caught.value.near
+    with pytest.raises(unspool.UnknownFormatError, match=r"unknown format 'zzz'\. 'unspool formats'"):
+        unspool.get_format("zzz")
+
+
+def test_reasoning_of_one_format_with_the_calls_of_another() -> None:
+    fmt = unspool.get_format("qwen3.5+mistral")
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    message = unspool.parse(fmt, "Hm.\n</think>\n\n[TOOL_CALLS]f[ARGS]{}", tools=tools)
+    assert (fmt.name, message.reasoning, message.tool_calls[0].name) == ("qwen3_5+mistral", "Hm.", "f")
+
+
+@pytest.mark.parametrize("name", ["qwen3+harmony", "harmony+qwen3"])
+def test_routed_messages_cannot_be_combined(name: str) -> None:
+    with pytest.raises(unspool.UnknownFormatError, match="gpt_oss"):
+        unspool.get_format(name)
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_a_new_format_is_there_at_once() -> None:
+    made = Format(
+        name="made_up",
+        summary="JSON between double angles",
+        aliases=("invented",),
+        calls=JsonCalls(open=("<<",), close=(">>",)),
+        engine_names={"vllm": ("made_up_parser", "hermes")},
+    )
+    unspool.register(made)
+    assert unspool.get_format("Made-Up-Parser") is made
+    assert unspool.get_format("hermes").name == "hermes"
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    assert unspool.parse("invented", '<<{"name": "f", "arguments": {}}>>', tools=tools).tool_calls[0].name == "f"
+    unspool.register(replace(made, summary="again"))
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_a_name_that_belongs_to_another_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="'qwen3' belongs to the format 'hermes'"):
+        unspool.register(Format(name="mine", summary="", aliases=("qwen3",)))

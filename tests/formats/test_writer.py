@@ -1,0 +1,105 @@
+"""Messages as the text a model would have written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool.formats import WriteError, samples, write
+from unspool.message import Message, ToolCall
+from unspool.parsing.declaration import Format
+
+SAMPLES = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "samples" / "samples.jsonl").read_text("utf-8").splitlines()
+]
+NAMES = {
+    "F01a": "hermes",
+    "F01b": "qwen3_thinking",
+    "F01c": "hermes",
+    "F19": "llama3_json",
+    "F20a": "mistral_v3",
+    "F20b": "mistral",
+    "F21": "deepseek_v3",
+    "F22": "deepseek_v31",
+    "F23": "kimi_k2",
+    "F27": "pythonic",
+    "F31": "qwen3_coder",
+    "F32": "qwen3_5",
+    "F46": "glm45",
+    "F47": "glm47",
+    "F55": "deepseek_v32",
+    "F56": "deepseek_v4",
+    "F57": "deepseek_v41",
+    "F59": "kimi_k3",
+    "F61": "gemma4",
+    "F63": "gpt_oss",
+}
+
+
+def message_of(expected: dict[str, Any]) -> Message:
+    calls = tuple(ToolCall("", c["name"], json.dumps(c["arguments"])) for c in expected["tool_calls"])
+    return Message(expected["reasoning"], expected["content"], calls)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample["id"])
+def test_the_samples_are_written_exactly(sample: dict[str, Any]) -> None:
+    fmt = unspool.get_format(NAMES[sample["id"].split("/")[0]])
+    assert write(fmt, message_of(sample["expected"]), prompt=sample["generation_prompt"]) == sample["raw_output"]
+
+
+@pytest.mark.parametrize("fmt", unspool.formats(), ids=str)
+def test_each_format_shows_its_cases(fmt: Format) -> None:
+    for case, prompt, raw in samples(fmt):
+        message = unspool.parse(fmt, raw, prompt=prompt, tools=TOOLS)
+        assert (len(message.tool_calls) == 2) == (case == "two calls")
+        assert (message.reasoning is not None) == (case == "reasoning")
+        assert (message.content == "Hello.") == (case == "answer")
+
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "get_weather", "parameters": {"properties": {"days": {"type": "integer"}}}},
+    },
+    {"type": "function", "function": {"name": "get_time"}},
+]
+
+
+def test_what_a_format_cannot_carry_is_an_error() -> None:
+    call = ToolCall("", "f", '{"a key": 1}')
+    with pytest.raises(WriteError, match="no reasoning"):
+        write(unspool.get_format("llama3"), Message(reasoning="Hm."))
+    with pytest.raises(WriteError, match="'a key' is no Python keyword"):
+        write(unspool.get_format("pythonic"), Message(tool_calls=(call,)))
+    with pytest.raises(WriteError, match="no calls"):
+        write(replace(unspool.get_format("hermes"), calls=None), Message(tool_calls=(call,)))
+
+
+def test_a_format_without_calls_still_shows_an_answer() -> None:
+    assert [case for case, _, _ in samples(replace(unspool.get_format("hermes"), calls=None))] == [
+        "answer",
+        "reasoning",
+    ]
+
+
+@pytest.mark.parametrize("name", ["pythonic", "gemma4", "kimi_k3", "deepseek_v32", "qwen3_coder"])
+def test_values_of_every_type(name: str) -> None:
+    arguments = {"s": "a", "n": 1.5, "i": 3, "b": True, "z": None, "l": [1, {"k": False}], "o": {"x": ["y"]}}
+    schema = {
+        "n": {"type": "number"},
+        "i": {"type": "integer"},
+        "b": {"type": "boolean"},
+        "z": {"type": "null"},
+        "l": {"type": "array"},
+        "o": {"type": "object"},
+    }
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": schema}}}
+    raw = write(unspool.get_format(name), Message(tool_calls=(ToolCall("", "f", json.dumps(arguments)),)))
+    [call] = unspool.parse(name, raw, tools=[tool]).tool_calls
+    assert json.loads(call.arguments) == arguments
