@@ -1,0 +1,27 @@
+"""The README's examples work when pasted."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[1] / "README.md").read_text("utf-8"), re.DOTALL)
+OFFLINE = [block for block in BLOCKS if "OpenAI" not in block]
+
+
+def test_there_are_examples() -> None:
+    assert len(OFFLINE) == 2
+
+
+@pytest.mark.parametrize("block", OFFLINE)
+def test_an_example_runs(block: str) -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(block, {})
+    assert printed.getvalue().strip()
+    for claim in re.findall(r"#\s\s?(.*)$", block, re.MULTILINE):
+        assert claim in printed.getvalue()
