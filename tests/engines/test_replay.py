@@ -173,9 +173,7 @@ def test_a_wrong_recording_is_explained(record: Any, complaint: str) -> None:
 
 def test_files_are_read_by_line_or_whole(tmp_path: Path) -> None:
     lines = tmp_path / "some.jsonl"
-    lines.write_text(
-        json.dumps({"raw_output": "one"}) + "\n\n" + json.dumps({"id": "x", "raw_output": "two"})
-    )
+    lines.write_text(json.dumps({"raw_output": "one"}) + "\n\n" + json.dumps({"id": "x", "raw_output": "two"}))
     assert [(r.id, r.raw_output) for r in load_recordings(lines)] == [("recording-1", "one"), ("x", "two")]
     text = tmp_path / "output.txt"
     text.write_text("raw\n")

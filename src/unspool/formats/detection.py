@@ -1,0 +1,39 @@
+"""Which format a chat template writes, by the markers in it.
+
+Each rule is a set of texts that only one family's templates have together; the first rule that fits wins. The
+table goes from the most particular markers to the most common ones.
+"""
+
+from __future__ import annotations
+
+_RULES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("<|channel|>", "<|message|>"), "gpt_oss"),
+    (("<|tool_call>", "<tool_call|>"), "gemma4"),
+    (("<|open|>", "<|sep|>"), "kimi_k3"),
+    (("<|tool_calls_section_begin|>", "<think>"), "kimi_k2_thinking"),
+    (("<|tool_calls_section_begin|>",), "kimi_k2"),
+    (("｜DSML｜ calls>",), "deepseek_v41"),
+    (("｜DSML｜tool_calls>",), "deepseek_v4"),
+    (("｜DSML｜",), "deepseek_v32"),
+    (("<｜tool▁calls▁begin｜>", "```json"), "deepseek_v3"),
+    (("<｜tool▁calls▁begin｜>",), "deepseek_v31"),
+    (("[TOOL_CALLS]", "[ARGS]"), "mistral"),
+    (("[TOOL_CALLS]",), "mistral_v3"),
+    (("<arg_key>", "/nothink"), "glm45"),
+    (("<arg_key>",), "glm47"),
+    (("<function=", "<parameter=", "<think>"), "qwen3_5"),
+    (("<function=", "<parameter="), "qwen3_coder"),
+    (("<tool_call>",), "hermes"),
+    (("<|header_start|>",), "pythonic"),
+    (("<|start_header_id|>", '"parameters"'), "llama3_json"),
+    (("<|python_tag|>",), "llama3_json"),
+    (("<think>", "<|im_start|>"), "hermes"),
+)
+
+
+def detect_from_template(template: str) -> str | None:
+    """The name of the format whose markers the template's source has, or ``None`` if no rule fits."""
+    for markers, name in _RULES:
+        if all(marker in template for marker in markers):
+            return name
+    return None

@@ -1,0 +1,68 @@
+"""The ASGI application: routes, middleware and error shapes around one service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
+
+from unspool.engines.base import Engine, EngineError
+from unspool.server import routes
+from unspool.server.errors import on_error
+from unspool.server.middleware import ApiKey, RequestId
+from unspool.server.service import Service, Settings
+from unspool.server.streams import ClientGoneError
+from unspool.surfaces.errors import InvalidRequestError
+
+_ERRORS = (InvalidRequestError, EngineError, ClientGoneError, HTTPException, Exception)
+
+
+def create_app(engine: Engine, settings: Settings | None = None) -> Starlette:
+    """Serves a started engine; the engine is closed when the server shuts down.
+
+    Raises ``unspool.UnknownFormatError`` or ``BadTemplateError`` if the model can't be served like this.
+    """
+    settings = settings or Settings()
+    service = Service(engine, settings)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await engine.close()
+
+    app = Starlette(
+        routes=[
+            Route("/v1/chat/completions", routes.chat_completions, methods=["POST"]),
+            Route("/v1/models", routes.models),
+            Route("/v1/models/{name:path}", routes.model),
+            Route("/health", routes.health),
+            Route("/version", routes.about),
+            Route("/", routes.about),
+        ],
+        middleware=_middleware(settings),
+        exception_handlers=dict.fromkeys(_ERRORS, on_error),
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    return app
+
+
+def _middleware(settings: Settings) -> list[Middleware]:
+    middleware = [Middleware(RequestId)]
+    if settings.allow_origins:
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.allow_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["x-request-id"],
+        )
+        middleware.append(cors)
+    if settings.api_key:
+        middleware.append(Middleware(ApiKey, key=settings.api_key))
+    return middleware

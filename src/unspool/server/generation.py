@@ -1,0 +1,179 @@
+"""One request's generation: an engine's chunks become events.
+
+Each choice has a stream of the engine and a parser; the work per token is one ``feed``. Closing a generation
+closes its streams, which aborts the engine within one token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Protocol, TypeAlias
+
+from unspool.engines.base import Chunk, EngineError
+from unspool.events import (
+    ContentDelta,
+    Event,
+    Finish,
+    FinishReason,
+    ReasoningDelta,
+    ToolCallDelta,
+    ToolCallStart,
+    Usage,
+)
+
+Step: TypeAlias = tuple[int, list[Event]]
+"""A choice's number and its next events."""
+
+
+class ParserLike(Protocol):
+    """What a generation needs of ``unspool.Parser``."""
+
+    def feed(self, text: str) -> list[Event]:
+        """Events of the next text."""
+        ...
+
+    def feed_tokens(self, token_ids: Sequence[int]) -> list[Event]:
+        """Events of the next tokens."""
+        ...
+
+    def finish(self, reason: FinishReason) -> list[Event]:
+        """The last events; ends with one :class:`Finish`."""
+        ...
+
+
+class ChunkReader:
+    """Feeds one choice's chunks to its parser and counts.
+
+    Reasoning tokens are an approximation: a chunk's tokens (with those of silent chunks before it, such as a
+    held-back marker) count as reasoning if its events are; in a chunk with both kinds they are divided by
+    length of text. So markers count towards what they open. Without token ids a chunk counts as one token,
+    and the result is scaled to the engine's own total.
+    """
+
+    def __init__(self, parser: ParserLike, *, by_tokens: bool) -> None:
+        self._parser = parser
+        self._by_tokens = by_tokens
+        self._seen = 0
+        self._pending = 0
+        self._reasoning = 0.0
+        self._guessed = False
+        self.finished = False
+
+    def read(self, chunk: Chunk) -> list[Event]:
+        """The events of a chunk; the last chunk ends them with a :class:`Finish` that has the usage.
+
+        Raises :class:`EngineError` if the chunk says that the engine failed.
+        """
+        tokens = chunk.token_ids
+        if tokens:
+            events = self._parser.feed_tokens(tokens) if self._by_tokens else self._parser.feed(chunk.text)
+            self._pending += len(tokens)
+        elif chunk.text:
+            events = self._parser.feed(chunk.text)
+            self._pending += 1
+            self._guessed = True
+        else:
+            events = []
+        if events:
+            self._count(events)
+        if chunk.finish_reason is not None:
+            return self._finish(chunk, events)
+        return events
+
+    def _count(self, events: Sequence[Event]) -> None:
+        pending, self._pending = self._pending, 0
+        self._seen += pending
+        if len(events) == 1:
+            if type(events[0]) is ReasoningDelta:
+                self._reasoning += pending
+            return
+        reasoning = sum(len(event.text) for event in events if type(event) is ReasoningDelta)
+        if reasoning:
+            self._reasoning += pending * reasoning / (reasoning + sum(map(_other_text, events)))
+
+    def _finish(self, chunk: Chunk, events: list[Event]) -> list[Event]:
+        reason = chunk.finish_reason
+        if reason is None or reason in ("error", "cancelled"):
+            raise EngineError(f"The engine ended the generation early: {reason}.")
+        self.finished = True
+        last = self._parser.finish(reason)
+        self._count(last)
+        scale = chunk.completion_tokens / max(self._seen, 1) if self._guessed else 1
+        usage = Usage(
+            prompt_tokens=chunk.prompt_tokens,
+            completion_tokens=chunk.completion_tokens,
+            reasoning_tokens=min(round(self._reasoning * scale), chunk.completion_tokens),
+            cached_tokens=chunk.cached_tokens,
+        )
+        return [*events, *(replace(e, usage=usage) if type(e) is Finish else e for e in last)]
+
+
+def _other_text(event: Event) -> int:
+    if isinstance(event, ContentDelta):
+        return len(event.text)
+    if isinstance(event, ToolCallDelta):
+        return len(event.arguments)
+    return len(event.name) if isinstance(event, ToolCallStart) else 0
+
+
+class Generation:
+    """All choices of one request, as one sequence of steps."""
+
+    def __init__(self, streams: Sequence[AsyncIterator[Chunk]], readers: Sequence[ChunkReader]) -> None:
+        self._streams = streams
+        self._readers = readers
+        self.steps = self._run()
+        """The events as they come. Closing this generator aborts the engine; it raises what the engine raises."""
+
+    async def start(self) -> Step:
+        """The first step: what is wrong with a request shows here, before its answer begins."""
+        return await anext(self.steps)
+
+    async def events(self) -> list[list[Event]]:
+        """All events of each choice, once everything is generated."""
+        gathered: list[list[Event]] = [[] for _ in self._readers]
+        async for index, events in self.steps:
+            gathered[index].extend(events)
+        return gathered
+
+    async def _run(self) -> AsyncGenerator[Step, None]:
+        try:
+            if len(self._streams) == 1:
+                read = self._readers[0].read
+                async for chunk in self._streams[0]:
+                    yield 0, read(chunk)
+            else:
+                async with aclosing(_merge(self._streams)) as chunks:
+                    async for index, chunk in chunks:
+                        yield index, self._readers[index].read(chunk)
+            if not all(reader.finished for reader in self._readers):
+                raise EngineError("The engine's output ended without a reason.")
+        finally:
+            for stream in self._streams:
+                close: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
+                if close is not None:
+                    await close()
+
+
+async def _merge(streams: Sequence[AsyncIterator[Chunk]]) -> AsyncGenerator[tuple[int, Chunk], None]:
+    """Chunks of several streams in the order in which they arrive."""
+
+    async def following(index: int) -> tuple[int, Chunk | None]:
+        return index, await anext(streams[index], None)
+
+    waiting = {asyncio.ensure_future(following(index)) for index in range(len(streams))}
+    try:
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in sorted(done, key=lambda task: task.result()[0]):
+                index, chunk = task.result()
+                if chunk is not None:
+                    waiting.add(asyncio.ensure_future(following(index)))
+                    yield index, chunk
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)

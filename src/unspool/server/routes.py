@@ -1,0 +1,139 @@
+"""The routes: each reads a request, asks the service, and hands the events to its surface's writer."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from importlib.metadata import version
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from unspool.engines.base import ModelInfo
+from unspool.message import Message
+from unspool.server.errors import describe, json_response
+from unspool.server.generation import Step
+from unspool.server.service import Service
+from unspool.server.streams import EventStream, while_connected
+from unspool.surfaces import chat
+from unspool.surfaces.chat_writer import ChatStream, completion
+from unspool.surfaces.errors import InvalidRequestError
+
+
+async def chat_completions(request: Request) -> Response:
+    """``POST /v1/chat/completions``."""
+    service = _service(request)
+    asked = chat.decode(await read_json(request, service.settings.max_body))
+    model = service.resolve(asked.model)
+    generation = service.generate(asked.conversation, asked.sampling, name=asked.replay or model, choices=asked.n)
+    identity: dict[str, Any] = {
+        "completion_id": f"chatcmpl-{uuid.uuid4().hex}",
+        "created": int(time.time()),
+        "model": model,
+        "include_reasoning": asked.include_reasoning,
+        "reasoning_fields": service.settings.reasoning_fields,
+    }
+    if asked.stream:
+        # What is wrong with the request shows before the answer begins: afterwards a status can't be sent.
+        first = await while_connected(request.receive, generation.start())
+        writer = ChatStream(**identity, choices=asked.n, include_usage=asked.include_usage)
+        return EventStream(_chat_frames(first, generation.steps, writer))
+    choices = await while_connected(request.receive, generation.events())
+    return json_response(completion([Message.from_events(events) for events in choices], **identity))
+
+
+async def _chat_frames(
+    first: Step, steps: AsyncGenerator[Step, None], writer: ChatStream
+) -> AsyncGenerator[bytes, None]:
+    try:
+        async with aclosing(steps):
+            if data := writer.write(*first):
+                yield data
+            async for index, events in steps:
+                if data := writer.write(index, events):
+                    yield data
+    except Exception as error:
+        yield writer.error(describe(error)[1])
+    else:
+        yield writer.close()
+
+
+async def models(request: Request) -> Response:
+    """``GET /v1/models``, in a shape that serves both OpenAI's and Anthropic's SDK."""
+    service = _service(request)
+    entries = [_model(name, service.engine.model) for name in service.names]
+    return json_response(
+        {
+            "object": "list",
+            "data": entries,
+            "has_more": False,
+            "first_id": entries[0]["id"],
+            "last_id": entries[-1]["id"],
+        }
+    )
+
+
+async def model(request: Request) -> Response:
+    """``GET /v1/models/{id}``; ids may contain slashes."""
+    service = _service(request)
+    return json_response(_model(service.resolve(request.path_params["name"]), service.engine.model))
+
+
+def _model(name: str, info: ModelInfo) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "model",
+        "type": "model",
+        "created": info.created,
+        "owned_by": "unspool",
+        "display_name": name,
+        "max_model_len": info.context_length,
+        "context_length": info.context_length,
+    }
+
+
+async def health(request: Request) -> Response:
+    """``GET /health``: the model is loaded and the event loop runs."""
+    return json_response({"status": "ok"})
+
+
+async def about(request: Request) -> Response:
+    """``GET /`` and ``GET /version``."""
+    return json_response({"name": "unspool", "version": version("unspool")})
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+async def read_json(request: Request, limit: int) -> object:
+    """The request's body; a 413 if it is longer than ``limit`` bytes, a 400 if it is not JSON."""
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise InvalidRequestError("Compressed request bodies are not supported; send it plain.", status=415)
+    declared = request.headers.get("content-length", "")
+    too_large = InvalidRequestError(
+        f"The request body is larger than this server takes ({limit} bytes).",
+        code="request_too_large",
+        status=413,
+    )
+    if declared.isdecimal() and int(declared) > limit:
+        raise too_large
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > limit:
+            raise too_large
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        try:
+            # The stricter reader refuses halves of surrogate pairs, which our own answers may contain.
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            raise InvalidRequestError(f"The request body is not valid JSON: {error}.") from None

@@ -1,0 +1,156 @@
+"""What is served: one engine, its template, its format; a conversation goes in, a generation comes out.
+
+Every surface meets here, so that none of them knows engines or parsers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import unspool
+from unspool.engines.base import Engine, ModelInfo, Sampling
+from unspool.formats import detect_from_template
+from unspool.server.generation import ChunkReader, Generation
+from unspool.server.template import ChatTemplate
+from unspool.surfaces.chat_writer import REASONING_FIELDS
+from unspool.surfaces.conversation import Conversation
+from unspool.surfaces.errors import InvalidRequestError
+
+log = logging.getLogger(__name__)
+
+DEFAULT_FORMAT = "hermes"
+"""What most small models were taught, and what the built-in tool prompt asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The operator's choices.
+
+    ``format`` and ``chat_template`` (Jinja source) override what the model brings. ``aliases`` are further
+    names of the model. ``arguments`` is how a call's arguments stream. ``max_body`` is in bytes.
+    """
+
+    format: str | None = None
+    chat_template: str | None = None
+    aliases: tuple[str, ...] = ()
+    api_key: str | None = None
+    allow_origins: tuple[str, ...] = ()
+    reasoning_fields: tuple[str, ...] = REASONING_FIELDS
+    arguments: Literal["incremental", "atomic"] = "incremental"
+    max_body: int = 32 * 1024 * 1024
+
+
+@runtime_checkable
+class PicksByRequest(Protocol):
+    """An engine that is several: each request is answered by the one that it picks."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """The models that requests may name."""
+        ...
+
+    def pick(self, prompt: str, name: str | None = None) -> Engine:
+        """The engine that answers.
+
+        Its ``model`` may name its format and, in ``details``, the ``prompt_tail`` that it really answers:
+        the rendered prompt says nothing about where its output starts.
+        """
+        ...
+
+
+class Service:
+    """One engine behind every surface. The engine must have been started."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        """Raises ``unspool.UnknownFormatError`` and :class:`BadTemplateError`, before anything is served."""
+        self.engine = engine
+        self.settings = settings
+        model = engine.model
+        self.template = ChatTemplate(template_source(settings, model), model.special)
+        self.format = unspool.get_format(choose_format(settings, model))
+        further = engine.names if isinstance(engine, PicksByRequest) else ()
+        self.names = list(dict.fromkeys((model.id, *settings.aliases, *further)))
+
+    def resolve(self, name: str | None) -> str:
+        """The model that a request means; an unknown one is a 404 that lists what there is."""
+        if name is None:
+            return self.names[0]
+        if name not in self.names:
+            shown = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
+            raise InvalidRequestError(
+                f"The model {name!r} is not served here; there is {shown}.",
+                "model",
+                code="model_not_found",
+                status=404,
+            )
+        return name
+
+    def generate(
+        self, conversation: Conversation, sampling: Sampling, *, name: str | None = None, choices: int = 1
+    ) -> Generation:
+        """Renders the prompt and prepares ``choices`` generations; nothing runs until it is started.
+
+        ``name`` is the model or recording that the request asked for.
+        """
+        prompt = self.template.render(conversation)
+        engine, form = self.engine, self.format
+        answered: str | None = prompt
+        if isinstance(engine, PicksByRequest):
+            engine = engine.pick(prompt, name)
+            if engine.model.format:
+                form = unspool.get_format(engine.model.format)
+            answered = engine.model.details.get("prompt_tail")
+        tokenizer = engine.tokenizer
+        readers = [
+            ChunkReader(self._parser(form, conversation, answered, tokenizer), by_tokens=tokenizer is not None)
+            for _ in range(choices)
+        ]
+        return Generation([engine.stream(prompt, sampling) for _ in range(choices)], readers)
+
+    def _parser(
+        self, form: unspool.Format, conversation: Conversation, prompt: str | None, tokenizer: Any | None
+    ) -> unspool.Parser:
+        return unspool.Parser(
+            form,
+            tools=conversation.offered_tools(),
+            tool_choice=_parser_choice(conversation),
+            prompt=prompt,
+            arguments=self.settings.arguments,
+            tokenizer=tokenizer,
+            parallel_tool_calls=conversation.parallel_tool_calls,
+        )
+
+
+def _parser_choice(conversation: Conversation) -> str | Mapping[str, Any]:
+    choice = conversation.tool_choice
+    if choice.mode == "named" and choice.names:
+        return {"type": "function", "function": {"name": choice.names[0]}}
+    return choice.mode
+
+
+def template_source(settings: Settings, model: ModelInfo) -> str | None:
+    """The chat template to render with, ``None`` for the plain one."""
+    if settings.chat_template is not None:
+        return settings.chat_template
+    # The demo model's own template is ChatML with a system message put in front, which is too much for a model
+    # of its size: with it, the capital of France is a list of French nouns.
+    return None if model.demo else model.chat_template
+
+
+def choose_format(settings: Settings, model: ModelInfo) -> str:
+    """The name of the format to read: the operator's, the engine's, what the template shows, the default."""
+    chosen = settings.format or model.format
+    if chosen:
+        return chosen
+    template = template_source(settings, model)
+    if template is None:
+        return DEFAULT_FORMAT
+    detected = detect_from_template(template)
+    if detected is None:
+        log.info("The chat template shows no known format; reading %s. --format names another.", DEFAULT_FORMAT)
+        return DEFAULT_FORMAT
+    log.info("The chat template shows the format %s. --format names another.", detected)
+    return detected

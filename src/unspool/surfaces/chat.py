@@ -1,0 +1,358 @@
+"""Chat Completions: a request body becomes a :class:`ChatRequest`.
+
+Everything is checked here, before a token is generated. The rule for what can't be done: a demand (a
+schema, a grammar, log probabilities) is refused by name; a convenience is left out with a line in the log;
+fields that every client sends by habit are left out silently. The other half of this surface is
+``chat_writer``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from unspool.engines.base import Sampling
+from unspool.surfaces.chat_messages import decode_messages
+from unspool.surfaces.conversation import ChoiceMode, Conversation, ToolChoice
+from unspool.surfaces.errors import InvalidRequestError, unsupported
+from unspool.surfaces.fields import Fields, show
+
+log = logging.getLogger(__name__)
+
+MAX_CHOICES = 16
+MAX_STOP_STRINGS = 16
+_INT64 = 2**63 - 1
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+# Clients send these by default, and nothing is lost without them.
+IGNORED = frozenset(
+    {
+        "metadata",
+        "moderation",
+        "modalities",
+        "prediction",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+        "verbosity",
+        "web_search_options",
+    }
+)
+# Each of these constrains or reports something; leaving one out would break a promise.
+REFUSED = {
+    "guided_json": "constrained decoding",
+    "guided_regex": "constrained decoding",
+    "guided_choice": "constrained decoding",
+    "guided_grammar": "constrained decoding",
+    "structured_outputs": "constrained decoding",
+    "regex": "constrained decoding",
+    "ebnf": "constrained decoding",
+    "json_schema": "constrained decoding",
+    "grammar": "constrained decoding",
+    "structural_tag": "constrained decoding",
+    "thinking_token_budget": "a budget for reasoning",
+    "bad_words": "forbidding words",
+    "stop_token_ids": "stopping at token ids",
+    "ignore_eos": "going on after the end of the turn",
+    "min_tokens": "a minimum length",
+    "use_beam_search": "beam search",
+    "audio": "audio output",
+    "functions": "the deprecated `functions` list (use `tools`)",
+    "function_call": "the deprecated `function_call` choice (use `tool_choice`)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A checked request.
+
+    ``model`` is ``None`` when the client left it out. ``n`` is the number of choices. ``replay`` names the
+    recording that must answer (``metadata.replay``; only the replay engine reads it).
+    """
+
+    model: str | None
+    conversation: Conversation
+    sampling: Sampling
+    n: int = 1
+    stream: bool = False
+    include_usage: bool = False
+    include_reasoning: bool = True
+    replay: str | None = None
+
+
+def decode(body: object) -> ChatRequest:
+    """Reads a request body; raises :class:`InvalidRequestError` naming the field that is wrong."""
+    fields = Fields(body)
+    turns = decode_messages(fields)
+    tools = _tools(fields)
+    template_kwargs, include_reasoning = _reasoning(fields)
+    continue_final, add_generation_prompt = _continuation(fields)
+    if continue_final and turns[-1].role != "assistant":
+        raise InvalidRequestError(
+            "`continue_final_message` continues an assistant message, but the last message's role is "
+            f"{turns[-1].role!r}.",
+            "continue_final_message",
+        )
+    stream = fields.boolean("stream") or False
+    request = ChatRequest(
+        model=fields.string("model") or None,
+        conversation=Conversation(
+            turns=turns,
+            tools=tools,
+            tool_choice=_tool_choice(fields, [tool["function"]["name"] for tool in tools]),
+            parallel_tool_calls=fields.boolean("parallel_tool_calls") is not False,
+            template_kwargs=template_kwargs,
+            continue_final=continue_final,
+            add_generation_prompt=add_generation_prompt,
+        ),
+        sampling=_sampling(fields),
+        n=fields.integer("n", 1, MAX_CHOICES) or 1,
+        stream=stream,
+        include_usage=stream and _include_usage(fields),
+        include_reasoning=include_reasoning,
+        replay=_replay(fields),
+    )
+    _refuse(fields)
+    unknown = [name for name in fields.unread() if name not in IGNORED]
+    if unknown:
+        log.warning("Ignored request fields: %s", ", ".join(sorted(unknown)))
+    return request
+
+
+def _refuse(fields: Fields) -> None:
+    for name, what in REFUSED.items():
+        if fields.get(name) not in (None, False, 0, [], {}):
+            raise unsupported(name, what)
+    if fields.boolean("separate_reasoning") is False:
+        raise unsupported("separate_reasoning", "leaving reasoning inside the content")
+    if fields.string("reasoning_format") == "none":
+        raise unsupported("reasoning_format", "leaving reasoning inside the content")
+    if fields.boolean("logprobs"):
+        raise unsupported("logprobs", "returning log probabilities")
+    if fields.integer("top_logprobs", 0, 20):
+        raise InvalidRequestError("`top_logprobs` needs `logprobs` to be true.", "top_logprobs")
+    response_format = fields.fields("response_format")
+    if response_format is not None:
+        kind = response_format.required_string("type")
+        if kind in ("json_object", "json_schema"):
+            raise unsupported("response_format", f"output of type {kind!r}")
+        if kind != "text":
+            raise response_format.wrong("type", "one of text, json_object, json_schema")
+
+
+def _include_usage(fields: Fields) -> bool:
+    options = fields.fields("stream_options")
+    return options is not None and options.boolean("include_usage") is True
+
+
+def _replay(fields: Fields) -> str | None:
+    metadata = fields.mapping("metadata") or {}
+    name = metadata.get("replay")
+    return name if isinstance(name, str) and name else None
+
+
+def _continuation(fields: Fields) -> tuple[bool, bool]:
+    continue_final = fields.boolean("continue_final_message") or False
+    add_generation_prompt = fields.boolean("add_generation_prompt")
+    if continue_final and add_generation_prompt:
+        raise InvalidRequestError(
+            "`continue_final_message` and `add_generation_prompt` can't both be true: "
+            "the first continues the last message, the second opens a new one.",
+            "continue_final_message",
+        )
+    return continue_final, (not continue_final if add_generation_prompt is None else add_generation_prompt)
+
+
+def _sampling(fields: Fields) -> Sampling:
+    defaults = Sampling()
+
+    def number(name: str, low: float, high: float, default: float) -> float:
+        value = fields.number(name, low, high)
+        return default if value is None else value
+
+    top_k = fields.integer("top_k", -1, _INT64)
+    penalty = fields.number("repetition_penalty", 0.0, 10.0)
+    if penalty == 0:
+        raise fields.wrong("repetition_penalty", "greater than 0")
+    return Sampling(
+        max_tokens=_max_tokens(fields),
+        temperature=number("temperature", 0.0, 2.0, defaults.temperature),
+        top_p=number("top_p", 0.0, 1.0, defaults.top_p),
+        top_k=0 if top_k is None or top_k < 0 else top_k,
+        min_p=number("min_p", 0.0, 1.0, defaults.min_p),
+        presence_penalty=number("presence_penalty", -2.0, 2.0, defaults.presence_penalty),
+        frequency_penalty=number("frequency_penalty", -2.0, 2.0, defaults.frequency_penalty),
+        repetition_penalty=defaults.repetition_penalty if penalty is None else penalty,
+        seed=fields.integer("seed", -_INT64 - 1, _INT64),
+        stop=_stop(fields),
+        logit_bias=_logit_bias(fields),
+    )
+
+
+def _max_tokens(fields: Fields) -> int | None:
+    """The token limit; the newer of its two names wins, and -1 is how several clients spell "no limit"."""
+    for name in ("max_completion_tokens", "max_tokens"):
+        value = fields.integer(name, -1, _INT64)
+        if value == 0:
+            raise fields.wrong(name, "at least 1")
+        if value is not None:
+            # Read the other one too, so that it isn't reported as unknown.
+            fields.get("max_tokens")
+            return None if value < 0 else value
+    return None
+
+
+def _stop(fields: Fields) -> tuple[str, ...]:
+    stop = fields.get("stop")
+    if stop is None:
+        return ()
+    strings = [stop] if isinstance(stop, str) else stop
+    if not isinstance(strings, list) or not all(isinstance(text, str) and text for text in strings):
+        raise fields.wrong("stop", "a string or a list of strings, none of them empty")
+    if len(strings) > MAX_STOP_STRINGS:
+        raise InvalidRequestError(
+            f"`stop` may have up to {MAX_STOP_STRINGS} strings; it has {len(strings)}.", "stop"
+        )
+    return tuple(strings)
+
+
+def _logit_bias(fields: Fields) -> dict[int, float]:
+    bias: dict[int, float] = {}
+    for token, value in (fields.mapping("logit_bias") or {}).items():
+        if not token.isdecimal():
+            raise fields.wrong("logit_bias", "an object whose names are token ids")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not -100 <= value <= 100:
+            raise InvalidRequestError(
+                f"`logit_bias.{token}` must be a number from -100 to 100; it is {show(value)}.",
+                f"logit_bias.{token}",
+            )
+        bias[int(token)] = float(value)
+    return bias
+
+
+def _tools(fields: Fields) -> tuple[Mapping[str, Any], ...]:
+    return tuple(_tool(Fields(tool, f"tools[{i}]"), tool) for i, tool in enumerate(fields.items("tools") or []))
+
+
+def _tool(tool: Fields, body: Any) -> Mapping[str, Any]:
+    kind = tool.string("type") or "function"
+    if kind != "function":
+        raise unsupported(tool.path, f"a tool of type {kind!r}")
+    function = tool.fields("function")
+    if function is None:
+        raise tool.missing("function")
+    name = function.required_string("name")
+    function.string("description")
+    parameters = function.mapping("parameters")
+    if function.boolean("strict"):
+        log.warning("The tool %r is strict, but its arguments are not constrained yet", name)
+    # Templates read these two without asking whether they are there.
+    body_function = {**body["function"], "parameters": parameters or {"type": "object", "properties": {}}}
+    return {**body, "type": "function", "function": body_function}
+
+
+def _tool_choice(fields: Fields, names: list[str]) -> ToolChoice:
+    choice = fields.get("tool_choice")
+    if choice is None:
+        return ToolChoice()
+    if isinstance(choice, str):
+        if choice not in ("none", "auto", "required"):
+            raise fields.wrong("tool_choice", "none, auto, required or an object that names a function")
+        mode: ChoiceMode = "required" if choice == "required" else "none" if choice == "none" else "auto"
+        return _checked(ToolChoice(mode), names)
+    shape = Fields(choice, "tool_choice")
+    kind = shape.required_string("type")
+    if kind == "function":
+        function = shape.fields("function")
+        if function is None:
+            raise shape.missing("function")
+        return _checked(ToolChoice("named", (function.required_string("name"),)), names)
+    if kind == "allowed_tools":
+        return _checked(_allowed_tools(shape), names)
+    if kind == "custom":
+        raise unsupported("tool_choice", "a custom tool")
+    raise shape.wrong("type", "function or allowed_tools")
+
+
+def _allowed_tools(shape: Fields) -> ToolChoice:
+    # The API nests the list under the type's own name; its younger sibling does not.
+    allowed = shape.fields("allowed_tools") or shape
+    mode = allowed.string("mode") or "auto"
+    if mode not in ("auto", "required"):
+        raise allowed.wrong("mode", "auto or required")
+    names: list[str] = []
+    for i, entry in enumerate(allowed.items("tools") or []):
+        tool = Fields(entry, f"{allowed.at('tools')}[{i}]")
+        names.append((tool.fields("function") or tool).required_string("name"))
+    if not names:
+        raise allowed.wrong("tools", "a list with at least one tool")
+    return ToolChoice("required" if mode == "required" else "auto", tuple(names))
+
+
+def _checked(choice: ToolChoice, names: list[str]) -> ToolChoice:
+    """The choice, if the tools that it needs are there."""
+    missing = [name for name in choice.names or () if name not in names]
+    if missing:
+        given = ", ".join(names) or "none given"
+        raise InvalidRequestError(
+            f"`tool_choice` names {missing[0]!r}, which is not in `tools` ({given}).",
+            "tool_choice",
+        )
+    if choice.mode == "required" and not names:
+        raise InvalidRequestError("`tool_choice` is 'required', but there are no `tools` to call.", "tool_choice")
+    if choice.mode in ("required", "named"):
+        log.warning("tool_choice %r is passed on to the prompt and the parser, but not enforced yet", choice.mode)
+    return choice
+
+
+def _reasoning(fields: Fields) -> tuple[dict[str, Any], bool]:
+    """The template's keyword arguments about reasoning, and whether reasoning is shown to the client."""
+    kwargs = dict(fields.mapping("chat_template_kwargs") or {})
+    effort = fields.string("reasoning_effort")
+    enabled = fields.boolean("enable_thinking")
+    shown = fields.boolean("include_reasoning") is not False
+    options = fields.fields("reasoning")
+    if options is not None:
+        effort = options.string("effort") or effort
+        enabled = options.boolean("enabled") if enabled is None else enabled
+        shown = shown and not options.boolean("exclude")
+        if options.get("max_tokens") is not None:
+            raise unsupported("reasoning.max_tokens", "a budget for reasoning")
+    enabled = _switch(fields, enabled)
+    if effort is not None:
+        if effort not in EFFORTS:
+            # New tiers appear faster than servers learn them; the strongest known one is what was meant.
+            log.warning("Unknown reasoning_effort %r is taken as 'max'", effort)
+            effort = "max"
+        if effort == "none":
+            enabled = False
+        else:
+            kwargs.setdefault("reasoning_effort", effort)
+    if enabled is not None:
+        # The two names that templates in the wild use for one switch.
+        kwargs.setdefault("enable_thinking", enabled)
+        kwargs.setdefault("thinking", enabled)
+    return kwargs, shown
+
+
+def _switch(fields: Fields, enabled: bool | None) -> bool | None:
+    """Two vendors' other spellings of "think" and "don't"."""
+    thinking = fields.fields("thinking")
+    if thinking is not None and enabled is None:
+        kind = thinking.required_string("type")
+        if kind not in ("enabled", "disabled", "adaptive", "auto"):
+            raise thinking.wrong("type", "enabled or disabled")
+        if thinking.get("budget_tokens") is not None:
+            raise unsupported("thinking.budget_tokens", "a budget for reasoning")
+        enabled = {"enabled": True, "disabled": False}.get(kind)
+    budget = fields.integer("reasoning_budget", -1, _INT64)
+    if budget is not None and budget > 0:
+        raise unsupported("reasoning_budget", "a budget for reasoning")
+    return False if budget == 0 else enabled

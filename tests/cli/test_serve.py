@@ -1,0 +1,116 @@
+"""``unspool serve`` as a process: what it says, what it refuses, how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.conftest import RAW, WEATHER, Run
+from tests.server.process import running
+from tests.server.serving import HELLO, client
+
+RECORDING = {"id": "weather", "format": "qwen3", "prompt_tail": "", "raw_output": RAW}
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> Path:
+    path = tmp_path / "some.jsonl"
+    path.write_text(json.dumps(RECORDING) + "\n", encoding="utf-8")
+    return path
+
+
+def test_it_says_what_is_served_and_how_to_call_it(recordings: Path) -> None:
+    with running("--recordings", recordings, "--delay", "0.001") as (url, banner, _):
+        assert f"serves replay (hermes format) at {url}/v1" in banner
+        assert "demo model" not in banner
+        message = client(url).chat.completions.create(
+            model="weather",
+            messages=HELLO,
+            tools=[WEATHER],  # type: ignore[list-item]
+        )
+        assert message.choices[0].finish_reason == "tool_calls"
+        example = re.search(r"curl -N (.*)\n +-d '(.*)'", banner)
+        assert example is not None
+        answer = httpx.post(example[1].split()[0], content=example[2])
+        assert answer.status_code == 200
+        assert answer.content.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly(recordings: Path, number: signal.Signals) -> None:
+    with running("--recordings", recordings) as (url, _, process):
+        httpx.get(f"{url}/health")
+        process.send_signal(number)
+        assert process.wait(20) == 0
+        assert process.stdout is not None
+        assert "Traceback" not in process.stdout.read()
+
+
+def test_a_key_can_come_from_the_environment(recordings: Path) -> None:
+    with running("--recordings", recordings, UNSPOOL_API_KEY="secret") as (url, banner, _):
+        assert httpx.get(f"{url}/v1/models").status_code == 401
+        assert httpx.get(f"{url}/v1/models", headers={"x-api-key": "secret"}).status_code == 200
+        assert "$UNSPOOL_API_KEY" in banner
+        assert "secret" not in banner
+
+
+def test_an_open_server_without_a_key_is_pointed_out(recordings: Path) -> None:
+    with running("--recordings", recordings, "--host", "0.0.0.0") as (url, banner, _):
+        assert "--api-key" in banner
+        assert url.startswith("http://127.0.0.1:")
+
+
+def test_a_busy_port_is_one_clear_line(run: Run, recordings: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        result = run("serve", "--recordings", recordings, "--port", str(port))
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: Can't listen on 127.0.0.1, port {port}: Address already in use.")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "complaint"),
+    [
+        (["missing/model.gguf"], "missing/model.gguf"),
+        (["--engine", "replay"], "needs --recordings"),
+        (["--recordings", "nowhere.jsonl"], "'nowhere.jsonl' does not exist"),
+        (["--recordings", "{recordings}", "model.gguf"], "can't serve 'model.gguf'"),
+        (["--recordings", "{recordings}", "--engine", "llamacpp"], "--recordings is for --engine replay"),
+        (["--recordings", "{recordings}", "--format", "qwen33"], "unknown format 'qwen33'"),
+        (["--recordings", "{recordings}", "--chunking", "words"], "Chunking 'words' is not known"),
+        (["--recordings", "{recordings}", "--chunking", "token"], "no `token_pieces`"),
+        (["--recordings", "{recordings}", "--chat-template", "{bad}"], "not valid Jinja"),
+        (["--recordings", "{bad}.jsonl"], "does not exist"),
+        (["--recordings", "{recordings}", "--host", "no.such.host.invalid"], "--host no.such.host.invalid"),
+        (["--port", "70000"], "--port"),
+        (["--delay", "-1"], "--delay"),
+        (["--engine", "vllm"], "--engine"),
+        (["--colour", "red"], "--colour"),
+    ],
+)
+def test_whatever_is_wrong_is_one_clear_line(
+    run: Run, recordings: Path, tmp_path: Path, args: list[str], complaint: str
+) -> None:
+    bad = tmp_path / "bad.jinja"
+    bad.write_text("{% if %}")
+    places = {"recordings": recordings, "bad": bad}
+    result = run("serve", "--port", "0", *(arg.format(**places) for arg in args))
+    assert result.exit_code != 0
+    assert complaint in result.stderr
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_a_recording_of_an_unknown_format_is_refused(run: Run, recordings: Path) -> None:
+    recordings.write_text(json.dumps({**RECORDING, "format": "qwen33"}))
+    result = run("serve", "--recordings", recordings, "--port", "0")
+    assert result.exit_code == 1
+    assert "unknown format 'qwen33'" in result.stderr

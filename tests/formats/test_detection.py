@@ -1,0 +1,39 @@
+"""The format that a chat template shows."""
+
+from __future__ import annotations
+
+import pytest
+
+import unspool
+from unspool.formats import detect_from_template
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("<|im_start|>{{ role }}<tool_call>{{ call | tojson }}</tool_call><think>", "hermes"),
+        ("<tool_call><function={{ name }}><parameter={{ key }}>", "qwen3_coder"),
+        ("<think><tool_call><function={{ name }}><parameter={{ key }}>", "qwen3_5"),
+        ("[TOOL_CALLS] {{ calls | tojson }}", "mistral_v3"),
+        ("[TOOL_CALLS]{{ name }}[ARGS]{{ arguments }}", "mistral"),
+        ("<｜tool▁calls▁begin｜>function<｜tool▁sep｜>{{ name }}\n```json", "deepseek_v3"),
+        ("<｜tool▁calls▁begin｜>{{ name }}<｜tool▁sep｜>", "deepseek_v31"),
+        ("<｜DSML｜function_calls>", "deepseek_v32"),
+        ("<｜DSML｜tool_calls>", "deepseek_v4"),
+        ("<｜DSML｜ calls>", "deepseek_v41"),
+        ("/nothink<tool_call>{{ name }}<arg_key>", "glm45"),
+        ("<tool_call>{{ name }}<arg_key>", "glm47"),
+        ("<|tool_calls_section_begin|>", "kimi_k2"),
+        ("<think><|tool_calls_section_begin|>", "kimi_k2_thinking"),
+        ("<|open|>think<|sep|>", "kimi_k3"),
+        ("<|tool_call>call:{{ name }}<tool_call|>", "gemma4"),
+        ("<|start|>assistant<|channel|>analysis<|message|>", "gpt_oss"),
+        ('<|start_header_id|>{{ "{\\"name\\": " }} "parameters"', "llama3_json"),
+        ("<|header_start|>assistant<|header_end|>", "pythonic"),
+        ("### Assistant: {{ content }}", None),
+    ],
+)
+def test_detection(template: str, expected: str | None) -> None:
+    assert detect_from_template(template) == expected
+    if expected is not None:
+        assert unspool.get_format(expected).name == expected

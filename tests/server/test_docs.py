@@ -1,0 +1,46 @@
+"""The server's page: its examples run, and it names every field that is treated specially."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from tests.server.serving import served
+from unspool.engines.replay import ReplayEngine, load_recordings, read_recording
+from unspool.surfaces import chat
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "server.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+RECORDINGS = load_recordings(DOCS / "examples" / "recordings.jsonl")
+
+
+def test_the_clients_example_runs_against_the_recordings_of_the_page() -> None:
+    (code,) = (text for kind, text in EXAMPLES if kind == "python" and "OpenAI(" in text)
+    with served(ReplayEngine(RECORDINGS, chunking="whole")) as url, redirect_stdout(io.StringIO()) as printed:
+        exec(compile(code.replace("http://127.0.0.1:8000", url), "server.md", "exec"), {})
+    assert printed.getvalue().splitlines() == [
+        "thinks: A call will tell.",
+        "calls: get_weather ",
+        'calls:  {"city": "Paris"}',
+    ]
+
+
+def test_the_applications_example_runs() -> None:
+    (code,) = (text for kind, text in EXAMPLES if kind == "python" and "create_app" in text)
+    names: dict[str, object] = {}
+    exec(compile(code, "server.md", "exec"), names)
+    assert callable(names["app"])
+
+
+def test_the_recording_shown_is_the_one_in_the_file() -> None:
+    (shown,) = (text for kind, text in EXAMPLES if kind == "json")
+    assert read_recording(json.loads(shown)) == RECORDINGS[0]
+
+
+def test_every_field_that_is_refused_or_left_out_is_named() -> None:
+    fields = {*chat.IGNORED, *chat.REFUSED}
+    assert [field for field in sorted(fields) if f"`{field}`" not in PAGE] == []
