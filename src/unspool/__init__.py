@@ -76,7 +76,6 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-
 def parse(
     format: str | Format,
     raw: str,

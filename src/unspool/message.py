@@ -67,9 +67,7 @@ class Message:
         return cls(
             reasoning="".join(reasoning) or None,
             content="".join(content) or None,
-            tool_calls=tuple(
-                ToolCall(starts[i].id, starts[i].name, "".join(arguments[i])) for i in sorted(ended)
-            ),
+            tool_calls=tuple(ToolCall(starts[i].id, starts[i].name, "".join(arguments[i])) for i in sorted(ended)),
             finish_reason=finish.reason,
             usage=finish.usage,
         )

@@ -78,10 +78,7 @@ def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
         if not (shape.separators and (yield from _separated(r, shape.separators + " \t\r\n"))):
             break
         bare = True
-    if shape.close and opened:
-        yield from r.space()
-        if (yield from r.at(("}",))):
-            r.take(r.pos + 1, "framing", "one brace too many")
+    if opened:
         yield from trail(r, shape.close, shape.open)
 
 
@@ -136,8 +133,8 @@ def named_calls(r: Reader, shape: NamedCalls, opened: str) -> Steps[None]:
         yield from trail(r, (shape.section_close,), (shape.open,))
         return
     first = True
+    yield from r.space()
     while True:
-        yield from r.space()
         start = r.offset
         mark = yield from seek(r, (shape.open, shape.section_close))
         if mark == shape.open:
@@ -249,14 +246,14 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
             if mark := (yield from r.at(shape.section_close)):
                 r.take(r.pos + len(mark), "framing", "closes the section")
         return
+    yield from r.space()
+    if (yield from r.at(("{",))):
+        yield from call_object(r, _LIST, offered_only=False)
+        r.end_call()
+        yield from trail(r, shape.section_close, shape.section_open)
+        return
     first = True
     while True:
-        yield from r.space()
-        if first and (yield from r.at(("{",))):
-            yield from call_object(r, _LIST, offered_only=False)
-            r.end_call()
-            yield from trail(r, shape.section_close, shape.section_open)
-            return
         start = r.offset
         mark = yield from seek(r, shape.call_open + shape.section_close)
         if mark in shape.call_open and mark:

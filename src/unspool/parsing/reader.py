@@ -313,7 +313,7 @@ class Reader:
         """The call's name is complete."""
         if self._probing:
             raise Opened(name)
-        self._dropping = not self._parallel and self._index >= 0
+        self._dropping = not self._parallel and (self.calls_ended or bool(self._closed))
         self.spoke = True
         self.fresh = False
         self._pieces = []

@@ -275,6 +275,8 @@ def _ends_at_call(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: 
     except Unfinished:
         if r.cut:
             r.take(len(r.text), "cut", "call cut by the token limit")
+        else:
+            r.reasoning(r.pos + size, "a marker that opens no call")
         return False
     if name not in r.tools:
         r.reasoning(r.pos + size, "a marker that opens no call")

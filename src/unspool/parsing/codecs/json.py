@@ -86,7 +86,8 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
                     say(r.spell(r.take(pos, "arguments", note)))
                     return
             else:
-                r.take(pos)
+                # Said all the same: a stream that was cut here has said it already.
+                say(r.spell(r.take(pos)))
                 raise NotACall(f"{r.spell(char)!r} has no place in JSON")
         if pos > r.pos:
             say(r.spell(r.take(pos, "arguments", note)))

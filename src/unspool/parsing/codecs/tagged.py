@@ -250,7 +250,7 @@ def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments, val
         literal = found.group(found.lastindex)
         size = found.end() - found.start()
         if found.lastindex == 1:
-            after = shape.param_open + shape.call_close + shape.section_close
+            after = shape.param_open + shape.call_close + shape.section_close + shape.call_open
             if r.certain(literal) or (yield from _followed_by(r, size, after)):
                 r.take(r.pos + size, "framing", "closes the value")
                 return
