@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[1] / "README.md").read_text("utf-8"), re.DOTALL)
+TEXT = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 OFFLINE = [block for block in BLOCKS if "OpenAI" not in block]
 
 

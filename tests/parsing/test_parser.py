@@ -143,6 +143,20 @@ class TestThePromptDecidesTheStart:
         assert isinstance(start, ToolCallStart)
         assert (delta, finish) == (ToolCallDelta(0, '{"city": "Pa'), Finish("length"))
 
+    @pytest.mark.parametrize("mode", ["incremental", "atomic"])
+    def test_a_list_of_calls_that_the_prompt_begins_goes_on(self, mode: Any) -> None:
+        parser = Parser(get_format("pythonic"), tools=[CLOCK], prompt="[get_time(),", arguments=mode)
+        message = Message.from_events(parser.feed(" get_time()]") + parser.finish("stop"))
+        assert [call.name for call in message.tool_calls] == ["get_time", "get_time"]
+
+    def test_a_call_that_the_prompt_completes_is_not_the_answers(self) -> None:
+        parser = Parser(get_format("qwen3"), tools=[WEATHER], prompt=CALL)
+        message = Message.from_events(parser.feed(CALL) + parser.finish("stop"))
+        assert len(message.tool_calls) == 1
+
+    def test_the_end_right_after_the_prompts_opener(self) -> None:
+        assert parse("qwen3.5", "", prompt="<think>") == Message(finish_reason="stop")
+
 
 def test_unknown_names_of_the_package() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
@@ -160,6 +174,14 @@ def test_explain_says_what_each_character_became() -> None:
         "get_weather": "name",
         '{"city": "Paris"}': "arguments",
     }
+
+
+@pytest.mark.parametrize("end", ["\n</think>\n\nHi", ""])
+def test_explain_of_a_call_inside_open_reasoning(end: str) -> None:
+    raw = f"So:\n{CALL}{end}"
+    spans = unspool.explain("qwen3.5", raw, tools=[WEATHER])
+    assert "".join(raw[span.start : span.end] for span in spans) == raw
+    assert any(span.kind == "arguments" for span in spans) == (not end)
 
 
 def test_explain_says_why_a_call_got_lost() -> None:

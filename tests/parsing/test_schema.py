@@ -36,6 +36,7 @@ def types(*names: str) -> Types:
         ({"$ref": "#/$defs/Mode"}, {"string"}),
         ({"$ref": "#/$defs/Missing"}, set()),
         ({"$ref": "#/$defs/Size/type"}, set()),
+        ({"$ref": "#/$defs/Size/type/deeper"}, set()),
         ({"$ref": "https://example.org/size"}, set()),
         ({"$ref": "#/$defs/Loop"}, set()),
         ({"anyOf": [{"$ref": "#/$defs/Size"}, {"type": "null"}]}, {"integer", "null"}),
@@ -139,6 +140,12 @@ def test_tools_in_either_form() -> None:
     assert tools["a"].type_of("else") == {"boolean"}
     assert tools["a"].required == ("s", "n") or tools["a"].required == ("n",)
     assert tools["b"].type_of("x") == tools["c"].type_of("x") == frozenset()
+
+
+def test_a_schema_that_refers_to_itself_in_many_ways_is_resolved_at_once() -> None:
+    node: dict[str, Any] = {"anyOf": [{"$ref": "#/$defs/Node"} for _ in range(20)] + [{"type": "null"}]}
+    root = {"$defs": {"Node": node}}
+    assert resolve({"$ref": "#/$defs/Node"}, root) == {"null"}
 
 
 def test_a_tool_without_a_name_is_refused() -> None:

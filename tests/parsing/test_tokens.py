@@ -101,6 +101,30 @@ def test_a_sentence_piece_tokenizer_keeps_spaces_and_joins_bytes() -> None:
     assert Detokenizer(tokenizer).special == {2: "</s>"}
 
 
+def test_an_added_token_is_spelled_as_it_is() -> None:
+    tokenizer = byte_level()
+    tokenizer.add_tokens([AddedToken("世", special=False)])
+    assert Detokenizer(tokenizer).text(tokenizer.get_vocab()["世"]) == "世"
+
+
+def test_tables_of_another_kind_are_not_guessed_at() -> None:
+    tokenizer = Tokenizer(models.WordPiece(vocab={"un": 0, "##spool": 1}))
+    tokenizer.decoder = decoders.WordPiece()
+    assert "".join(streamed(tokenizer, [0, 1])) == "unspool"
+
+
+def test_a_marker_by_id_where_it_is_none_is_spelled_out() -> None:
+    class Hermes:
+        special: Mapping[int, str] = {0: "<tool_call>", 1: "</tool_call>"}
+
+        def piece(self, token_id: int) -> bytes:
+            return bytes([token_id])
+
+    parser = unspool.Parser(unspool.get_format("hermes"), tools=[TOOL], tokenizer=Hermes())
+    events = parser.feed_tokens([*b"Close ", 1, *b" it."]) + parser.finish("stop")
+    assert unspool.Message.from_events(events).content == "Close </tool_call> it."
+
+
 def test_an_id_that_no_token_has_is_no_text() -> None:
     assert Detokenizer(byte_level()).text(10**6) == ""
 

@@ -11,6 +11,7 @@ from unspool.events import (
     Finish,
     FinishReason,
     ToolCallDelta,
+    ToolCallEnd,
     ToolCallStart,
     Usage,
 )
@@ -197,12 +198,12 @@ class Parser(Reader):
         self._base = -len(self.text)
         if self._spans is not None:
             self._spans.clear()
-        if self._raw is not None and self._started is not None:
-            # The prompt ends inside a call: its beginning belongs to the answer.
-            self._first = [
-                e for e in events if isinstance(e, ToolCallStart | ToolCallDelta) and e.index == self._index
-            ]
-        elif not self._closed:
+        if self._started is not None or self._closed:
+            # The prompt ends inside a call or a list of calls: its beginning belongs to the answer.
+            ended = {event.index for event in events if isinstance(event, ToolCallEnd)}
+            begun = [event for event in events if isinstance(event, ToolCallStart | ToolCallDelta)]
+            self._first = [event for event in begun if event.index not in ended]
+        else:
             self._index = -1
 
 

@@ -95,8 +95,7 @@ class Reader:
         self._whole: Callable[[str], object] | None = None
         self._sink: Callable[[str], list[Event]] = content_sink
         self._arguments_flowed = False
-        self._steps: Steps[None] = iter_nothing()
-        self._done = False
+        self._steps: Steps[None]
         self._spelled = spelled
         self._spans: list[Span] | None = [] if trace else None
         # the open call
@@ -143,11 +142,7 @@ class Reader:
             self._keep -= keep
         out: list[Event] = []
         self._out = out
-        if not self._done:
-            try:
-                next(self._steps)
-            except StopIteration:
-                self._done = True
+        next(self._steps, None)
         if self._started is not None and not self._silent:
             self._send_pieces()
         return out
@@ -256,9 +251,8 @@ class Reader:
 
     def say_reasoning(self, text: str) -> None:
         """This text, consumed before, is reasoning."""
-        if text:
-            self._out.append(ReasoningDelta(self.spell(text)))
-            self.spoke = True
+        self._out.append(ReasoningDelta(self.spell(text)))
+        self.spoke = True
 
     def arguments_sink(self, convert: Callable[[str], str] | None = None) -> Callable[[str], list[Event]]:
         """For :meth:`flow`: the delta is argument text, as it stands or converted."""
@@ -302,8 +296,6 @@ class Reader:
 
     def begin_call(self) -> None:
         """From here on the text may be a call; what was read before is certain."""
-        if self._probing:
-            return
         self._raw = []
         self._raw_from = self.pos
         self._raw_base = self._base + self.pos
@@ -434,8 +426,3 @@ def content_sink(delta: str) -> list[Event]:
 def reasoning_sink(delta: str) -> list[Event]:
     """For :meth:`Reader.flow`: the delta is reasoning."""
     return [ReasoningDelta(delta)]
-
-
-def iter_nothing() -> Steps[None]:
-    """A coroutine that reads nothing."""
-    yield from ()

@@ -1,7 +1,7 @@
 """Types of textual values, from the tool's JSON Schema and never from their looks.
 
 Each tool's parameters are resolved once per request into a set of JSON types per parameter: local ``$ref``
-only, bounded in depth, unions kept as sets. The set is known before a value's first character, so it also
+only, each schema visited once, unions kept as sets. The set is known before a value's first character, so it also
 decides whether the value may stream. The conversion rule is the one that the official templates and the
 conformance suites agree on; it is the same for every format with textual values.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring
 from typing import Any, Literal, TypeAlias
@@ -37,7 +37,7 @@ _NAMES = {
     **dict.fromkeys(("array", "arr", "list", "sequence", "tuple"), "array"),
     **dict.fromkeys(("null", "none", "nil"), "null"),
 }
-_DEPTH = 16
+_MOST_PARTS = 256
 
 _INTEGER = pattern(r"-?[0-9]+")
 _WHOLE = pattern(r"(-?[0-9]+)\.0+")
@@ -77,75 +77,65 @@ def _tool(name: str, schema: Mapping[str, Any]) -> Tool:
     types: dict[str, Types] = {}
     required: list[str] = []
     others: Types = UNTYPED
-    for part in _parts(schema, schema, _DEPTH):
+    for part in _parts(schema, schema, set()):
         properties = part.get("properties")
         if isinstance(properties, Mapping):
             for key, value in properties.items():
                 types[str(key)] = types.get(str(key), UNTYPED) | resolve(value, schema)
-        if isinstance(part.get("required"), Sequence):
+        if isinstance(part.get("required"), list):
             required += [key for key in part["required"] if isinstance(key, str)]
         if isinstance(part.get("additionalProperties"), Mapping):
             others = resolve(part["additionalProperties"], schema)
     return Tool(name, types, tuple(required), others)
 
 
-def _parts(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> list[Mapping[str, Any]]:
-    """The schema and whatever it refers to or combines, flattened."""
-    parts = [schema]
-    if depth:
-        target = _refer(schema, root)
-        if target is not None:
-            parts += _parts(target, root, depth - 1)
-        for combiner in ("allOf", "anyOf", "oneOf"):
-            options = schema.get(combiner)
-            if isinstance(options, Sequence) and not isinstance(options, str):
-                for option in options:
-                    if isinstance(option, Mapping):
-                        parts += _parts(option, root, depth - 1)
+def _parts(schema: Any, root: Mapping[str, Any], seen: set[int]) -> list[Mapping[str, Any]]:
+    """The schema and whatever it refers to or combines, each once: a schema may refer to itself."""
+    if not isinstance(schema, Mapping) or id(schema) in seen or len(seen) > _MOST_PARTS:
+        return []
+    seen.add(id(schema))
+    parts = [schema, *_parts(_refer(schema, root), root, seen)]
+    for combiner in ("allOf", "anyOf", "oneOf"):
+        options = schema.get(combiner)
+        for option in options if isinstance(options, list) else ():
+            parts += _parts(option, root, seen)
     return parts
 
 
-def _refer(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _refer(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """What a local ``$ref`` points to, ``None`` if there is none."""
     reference = schema.get("$ref")
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     target: Any = root
     for step in reference[1:].split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(target, Mapping) and key in target:
-            target = target[key]
-        else:
+        if not isinstance(target, Mapping):
             return None
-    return target if isinstance(target, Mapping) else None
+        target = target.get(key)
+    return target
 
 
-def resolve(schema: Any, root: Mapping[str, Any], depth: int = _DEPTH) -> Types:
+def resolve(schema: Any, root: Mapping[str, Any]) -> Types:
     """The JSON types a value of this schema may have; empty if nothing says."""
-    if not isinstance(schema, Mapping) or not depth:
-        return UNTYPED
-    types: set[str] = set()
-    target = _refer(schema, root)
-    if target is not None:
-        types |= resolve(target, root, depth - 1)
+    return frozenset().union(*map(_own_types, _parts(schema, root, set())))
+
+
+def _own_types(schema: Mapping[str, Any]) -> set[str]:
+    """What a schema itself says about its type, without what it refers to."""
     declared = schema.get("type")
-    for name in [declared] if isinstance(declared, str) else declared if isinstance(declared, list) else []:
-        if isinstance(name, str) and name.lower() in _NAMES:
-            types.add(_NAMES[name.lower()])
+    names = declared if isinstance(declared, list) else [declared]
+    types = {_NAMES[name.lower()] for name in names if isinstance(name, str) and name.lower() in _NAMES}
     if not types:
         values = list(schema["enum"]) if isinstance(schema.get("enum"), list) else []
         types |= {_type_of(value) for value in [*values, *([schema["const"]] if "const" in schema else [])]}
-    for combiner in ("anyOf", "oneOf", "allOf"):
-        options = schema.get(combiner)
-        if isinstance(options, list):
-            for option in options:
-                types |= resolve(option, root, depth - 1)
     if not types and isinstance(schema.get("properties"), Mapping):
         types.add("object")
     if not types and "items" in schema:
         types.add("array")
     if schema.get("nullable") is True:
         types.add("null")
-    return frozenset(types)
+    return types
 
 
 def _type_of(value: Any) -> str:
@@ -261,9 +251,7 @@ def _container(text: str, kind: type, bracket: str) -> str | None:
         pass
     for read in (_load_with_controls, python_literal):
         try:
-            value = read(text)
-            if isinstance(value, kind):
-                return json.dumps(value, ensure_ascii=False, allow_nan=False)
+            return json.dumps(read(text), ensure_ascii=False, allow_nan=False)
         except (ValueError, TypeError, RecursionError):
             continue
     return None

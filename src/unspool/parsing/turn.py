@@ -152,8 +152,7 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
         if found is None:
             if r.final:
                 return None
-            if not lead:
-                r.flow(watch.stop, content_sink)
+            r.flow(watch.stop, content_sink)
             yield
             continue
         if not found.lastindex:

@@ -115,7 +115,7 @@ def value(r: Reader, depth: int) -> Steps[None]:
 def _number(text: str) -> str:
     try:
         number = ast.literal_eval(text)
-        if isinstance(number, bool) or not isinstance(number, int | float):
+        if not isinstance(number, int | float):
             raise ValueError
         return json.dumps(number, allow_nan=False)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -1,0 +1,302 @@
+"""What the laws are checked on: every format, and soups of whatever its parser could trip over.
+
+A soup is made of the format's own markers, halves of them, pieces of JSON, XML and Python, offered and unknown
+names, layout and odd characters; or it is a written message in which something was deleted, doubled, moved or
+inserted. Soups only need to parse to the same thing twice; messages that must survive a round trip are in
+:mod:`tests.laws.messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+import unspool
+from unspool import (
+    ContentDelta,
+    Event,
+    Finish,
+    Format,
+    Message,
+    ReasoningDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from unspool.formats import write
+from unspool.parsing.declaration import ChannelCalls, JsonCalls, PythonCalls, strings
+
+# Reasoning of one family before the calls of another: a named shape and one without markers.
+_COMBINED = ("qwen3+mistral", "magistral+llama3_json")
+FORMATS: dict[str, Format] = {fmt.name: fmt for fmt in [*unspool.formats(), *map(unspool.get_format, _COMBINED)]}
+every_format = pytest.mark.parametrize("name", FORMATS)
+"""By name, since a failing example is printed with its arguments."""
+
+
+def _tool(name: str, **properties: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties}
+    return {"type": "function", "function": {"name": name, "parameters": schema}}
+
+
+TOOLS = [
+    _tool("get_weather", city={"type": "string"}, days={"type": "integer"}, unit={"type": ["string", "null"]}),
+    _tool("get_time"),
+    _tool(
+        "save",
+        text={"type": "string"},
+        note={},
+        data={"type": "object"},
+        items={"type": "array"},
+        sure={"type": "boolean"},
+        ratio={"anyOf": [{"type": "number"}, {"type": "string"}]},
+    ),
+]
+WRITTEN = (
+    Message(content="Hello."),
+    Message(tool_calls=(ToolCall("", "get_weather", '{"city": "Paris", "days": 3, "unit": null}'),)),
+    Message(tool_calls=(ToolCall("", "get_time", "{}"), ToolCall("", "get_weather", '{"city": "é"}'))),
+    Message(
+        tool_calls=(
+            ToolCall("", "save", '{"text": "a\\nb", "note": 1, "data": {"a": [1]}, "items": [], "ratio": 0.5}'),
+        )
+    ),
+)
+
+
+def is_bare(fmt: Format) -> bool:
+    """Whether calls stand without markers, so that no content can come before them."""
+    return isinstance(fmt.calls, PythonCalls) or (isinstance(fmt.calls, JsonCalls) and fmt.calls.bare)
+
+
+def reasons(fmt: Format) -> bool:
+    """Whether the format has reasoning."""
+    return bool(fmt.reasoning) or isinstance(fmt.calls, ChannelCalls)
+
+
+@lru_cache(maxsize=None)
+def markers(fmt: Format) -> tuple[str, ...]:
+    """Every text of the declaration that can stand in an output."""
+    bare = replace(fmt, name="", summary="", aliases=(), models=(), source="", engine_names={})
+    texts = [text.format(name="get_weather", index=0, number=1, key="city") for text in _spelled(bare)]
+    return tuple(dict.fromkeys(text for text in texts if text))
+
+
+def _spelled(fmt: Format) -> Iterator[str]:
+    for text in strings(fmt):
+        # A brace is a marker of some formats and a field of what the writer fills in.
+        yield text if "{" not in text or "}" in text else text.replace("{", "{{")
+
+
+@lru_cache(maxsize=None)
+def written(fmt: Format) -> tuple[str, ...]:
+    """Outputs as the format's template has them."""
+    messages = list(WRITTEN)
+    if not is_bare(fmt):
+        messages += [replace(message, content="Let me see.") for message in WRITTEN[1:]]
+    if reasons(fmt):
+        messages += [replace(message, reasoning="I think.") for message in tuple(messages)]
+    return tuple(write(fmt, message) for message in messages)
+
+
+JSON_PIECES = (
+    *'{}[]",:\\',
+    '{"',
+    '"}',
+    "}}",
+    '": ',
+    "\\u00",
+    "\\u00e9",
+    "\\ud83d",
+    '\\"',
+    "\\n",
+    "\\x",
+    "null",
+    "true",
+    "-1.5e3",
+    "007",
+    "1" * 40,
+    '{"name": "get_weather", "arguments": {"city": "',
+    '{"arguments": {"city": 1}, "name": "get_time"}',
+    '[{"name": "get_time", "parameters": {}}',
+    '{"name": "get_time"}',
+    '"arguments": "{}"',
+    '"id": 7',
+)
+OTHER_PIECES = (
+    "get_weather(",
+    "[get_weather(city='",
+    "city=",
+    ", days=3)]",
+    "'",
+    '"""',
+    "'''",
+    "(",
+    ")",
+    "=",
+    "None",
+    "True",
+    "```json\n",
+    "```",
+    "<",
+    ">",
+    "</",
+    "/>",
+    "|>",
+    "&quot;",
+    ' name="get_weather"',
+    ' name="city" string="true"',
+    ' name="days" string="false"',
+    ' tool="get_weather"',
+    ' key="city" type="string"',
+    "get_weather",
+    "get_time",
+    "save",
+    "text",
+    "city",
+    "days",
+    "unknown_tool",
+    "functions.get_weather:0",
+    " to=functions.get_weather",
+    "analysis",
+    "final",
+    "Hello there",
+    "word",
+    " ",
+    "\n",
+    "\n\n",
+    "\t",
+    "\r\n",
+    " " * 70,
+    "\n" * 70,
+    "x" * 300,
+    "é",
+    "日本",
+    "🙂",
+    "e\u0301",
+    "\u2028",
+    "\xa0",
+    "\x00",
+    "\x1f",
+    "\ufffd",
+    "\ud83d",
+    "\udc00",
+    "\ufeff",
+)
+
+
+@lru_cache(maxsize=None)
+def pieces(fmt: Format) -> st.SearchStrategy[str]:
+    """One piece of a soup."""
+    marks = st.sampled_from(markers(fmt))
+    half = st.builds(proper_half, marks, st.integers(1, 40), st.booleans())
+    return st.one_of(marks, half, st.sampled_from(JSON_PIECES), st.sampled_from(OTHER_PIECES), marks)
+
+
+def proper_half(mark: str, size: int, front: bool) -> str:
+    """A beginning or an end of the marker that is not all of it; ``""`` of a single character."""
+    size = size % len(mark)
+    return mark[:size] if front else mark[len(mark) - size :]
+
+
+@st.composite
+def _mutated(draw: st.DrawFn, fmt: Format) -> str:
+    text = draw(st.sampled_from(written(fmt)))
+    for _ in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, len(text)))
+        end = min(start + draw(st.integers(0, 12)), len(text))
+        change = draw(st.sampled_from(("insert", "delete", "double", "move", "end")))
+        if change == "insert":
+            text = text[:start] + draw(pieces(fmt)) + text[start:]
+        elif change == "delete":
+            text = text[:start] + text[end:]
+        elif change == "double":
+            text = text[:end] + text[start:end] + text[end:]
+        elif change == "move":
+            text = text[:start] + text[end:] + text[start:end]
+        else:
+            text = text[:start]
+    return text
+
+
+@st.composite
+def _spliced(draw: st.DrawFn, fmt: Format) -> str:
+    """The beginning of one output, a few pieces, the rest of another: mostly something odd inside a call."""
+    first = draw(st.sampled_from(written(fmt)))
+    second = draw(st.sampled_from(written(fmt)))
+    middle = "".join(draw(st.lists(pieces(fmt), max_size=4)))
+    return first[: draw(st.integers(0, len(first)))] + middle + second[draw(st.integers(0, len(second))) :]
+
+
+@lru_cache(maxsize=None)
+def soups(fmt: Format) -> st.SearchStrategy[str]:
+    """Texts to trip over."""
+    pure = st.lists(pieces(fmt), max_size=10).map("".join)
+    mutated, spliced = _mutated(fmt), _spliced(fmt)
+    return st.one_of(spliced, mutated, pure, st.builds(str.__add__, mutated, spliced), spliced)
+
+
+@lru_cache(maxsize=None)
+def prompts(fmt: Format) -> tuple[str | None, ...]:
+    """Prompts that put the start of the output into each of the states the format has."""
+    turn = fmt.turns[0] if fmt.turns else ""
+    found = [None, "", turn, turn + fmt.start]
+    for block in fmt.reasoning:
+        found += [turn + block.open, turn + block.open + block.open_pad, turn + block.open + block.close]
+    if isinstance(fmt.calls, ChannelCalls):
+        shape = fmt.calls
+        found += [turn + shape.channel + shape.reasoning_channels[0] + shape.message, turn + shape.channel]
+    return tuple(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=None)
+def requests(fmt: Format) -> st.SearchStrategy[dict[str, Any]]:
+    """What a parser is told about the request."""
+    return st.fixed_dictionaries(
+        {"tools": st.sampled_from((TOOLS, TOOLS, TOOLS[:1], None)), "prompt": st.sampled_from(prompts(fmt))},
+        optional={"tool_choice": st.sampled_from(("required", "none")), "parallel_tool_calls": st.booleans()},
+    )
+
+
+def split(text: str, points: Sequence[int]) -> list[str]:
+    """The text cut at these points."""
+    ends = sorted({point % (len(text) + 1) for point in points} | {0, len(text)})
+    return [text[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+
+
+points = st.lists(st.integers(0, 2000), max_size=8)
+
+
+def merged(events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    """The events without call ids, adjacent deltas of one kind joined: what no cut may change."""
+    out: list[tuple[Any, ...]] = []
+    for event in events:
+        match event:
+            case ContentDelta(text) | ReasoningDelta(text):
+                key, text = (type(event).__name__,), text
+            case ToolCallDelta(index, arguments):
+                key, text = (type(event).__name__, index), arguments
+            case ToolCallStart(index, _, name):
+                out.append((type(event).__name__, index, name))
+                continue
+            case ToolCallEnd(index):
+                out.append((type(event).__name__, index))
+                continue
+            case Finish(reason):
+                out.append((type(event).__name__, reason))
+                continue
+        if out and out[-1][:-1] == key:
+            out[-1] = (*key, out[-1][-1] + text)
+        else:
+            out.append((*key, text))
+    return out
+
+
+def without_ids(message: Message) -> Message:
+    """The message with call ids removed: those are new each time."""
+    return replace(message, tool_calls=tuple(replace(call, id="") for call in message.tool_calls))

@@ -1,0 +1,49 @@
+"""Law 1: the same message, however the text is cut.
+
+Every cut must also give the same events, deltas of one kind joined: a client that shows calls while they grow
+sees the same text as one that gets the whole output at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.strategies import FORMATS, every_format, merged, points, requests, soups, split, without_ids
+from unspool import Event, Format, Message, Parser
+
+Mode = Literal["incremental", "atomic"]
+
+
+def events_of(
+    fmt: Format,
+    pieces: Sequence[str],
+    mode: Mode,
+    finish: str,
+    request: Mapping[str, Any],
+) -> list[Event]:
+    parser = Parser(fmt, arguments=mode, **request)
+    events = [event for piece in pieces for event in parser.feed(piece)]
+    return events + parser.finish(finish)
+
+
+@every_format
+@given(data=st.data())
+def test_no_cut_changes_what_is_said(name: str, data: st.DataObject) -> None:
+    fmt = FORMATS[name]
+    text = data.draw(soups(fmt), label="text")
+    request = data.draw(requests(fmt), label="request")
+    finish = data.draw(st.sampled_from(("stop", "length")), label="finish")
+    cuts = [list(text), split(text, data.draw(points, label="points"))]
+    if len(text) <= 40:
+        cuts += [[text[:point], text[point:]] for point in range(1, len(text))]
+    messages = []
+    for mode in get_args(Mode):
+        whole = events_of(fmt, [text], mode, finish, request)
+        for cut in cuts:
+            assert merged(events_of(fmt, cut, mode, finish, request)) == merged(whole), cut
+        messages.append(without_ids(Message.from_events(whole)))
+    assert messages[0] == messages[1], "incremental and atomic disagree"

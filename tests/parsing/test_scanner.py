@@ -1,0 +1,54 @@
+"""Markers in a stream, and what must be held back."""
+
+from __future__ import annotations
+
+import pytest
+
+from unspool.parsing.scanner import Watch
+
+WATCH = Watch(("\n\n", ["<tool_call>"]), ("", ["<|im_end|>", "<|im"]), ("", []))
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "group", "literal"),
+    [
+        ("abc", None, None, None),
+        ("abc<tool_call>x", 3, 1, "<tool_call>"),
+        ("abc\n\n\n<tool_call>x", 4, 1, "<tool_call>"),
+        ("abc\n\nx", None, None, None),
+        ("abc\n", 3, None, None),
+        ("abc<", 3, None, None),
+        ("abc\n<tool_cal", 3, None, None),
+        ("abc<|im", 3, None, None),
+        ("abc<|im_end", 3, None, None),
+        ("abc<|im_x", 3, 2, "<|im"),
+        ("abc<|im_end|>", 3, 2, "<|im_end|>"),
+    ],
+)
+def test_what_is_found(text: str, start: int | None, group: int | None, literal: str | None) -> None:
+    found = WATCH.find(text, 0, False)
+    assert (found and found.start()) == start
+    if found is not None:
+        assert found.lastindex == group
+        assert group is None or found.group(group) == literal
+
+
+@pytest.mark.parametrize(
+    ("text", "start"), [("abc\n", None), ("abc<", None), ("abc<|im", 3), ("abc<tool_cal", None)]
+)
+def test_nothing_is_held_at_the_end(text: str, start: int | None) -> None:
+    found = WATCH.find(text, 0, True)
+    assert (found and found.start()) == start
+
+
+@pytest.mark.parametrize(
+    ("text", "stops"), [("plain text", False), ("a < b", True), ("line\n", True), ("a\nb", False)]
+)
+def test_the_quick_test(text: str, stops: bool) -> None:
+    assert (WATCH.stop(text) is not None) == stops
+
+
+def test_a_watch_for_nothing_finds_nothing() -> None:
+    watch = Watch(("\n", []))
+    assert watch.find("any\nthing <", 0, False) is None
+    assert watch.stop("any\nthing <") is None
