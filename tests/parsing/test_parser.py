@@ -106,6 +106,26 @@ def test_a_forced_call_may_come_as_plain_json(mode: Any) -> None:
     assert free.tool_calls == ()
 
 
+@pytest.mark.parametrize(
+    ("choice", "forced"),
+    [
+        ("auto", False),
+        (None, False),
+        ("required", True),
+        ("get_weather", True),
+        ({"type": "function", "function": {"name": "get_weather"}}, True),
+        ({"type": "auto"}, False),
+        ({"type": "any"}, True),
+        ({"type": "allowed_tools", "allowed_tools": {"mode": "auto"}}, False),
+        ({"type": "allowed_tools", "mode": "required"}, True),
+    ],
+)
+def test_which_choices_force_a_call(choice: Any, forced: bool) -> None:
+    raw = '{"name": "get_weather", "arguments": {}}'
+    message = parse("qwen3", raw, tools=[WEATHER], tool_choice=choice)
+    assert bool(message.tool_calls) == forced
+
+
 class TestThePromptDecidesTheStart:
     def test_without_a_prompt_the_default_start_applies(self) -> None:
         assert parse("qwen3.5", "Hm.\n</think>\n\nHi").reasoning == "Hm."

@@ -102,9 +102,8 @@ class Parser(Reader):
             spelled={char: text for text, char in marks.items()} if tokenizer is not None else None,
             trace=trace,
         )
-        forced = tool_choice not in ("auto", "none", None)
         self.format = format
-        self._steps = turn(self, compile_grammar(shown, bool(offered), forced))
+        self._steps = turn(self, compile_grammar(shown, bool(offered), _forces_a_call(tool_choice)))
         self._finished = False
         self._calls_ended = False
         self._first: list[Event] = []
@@ -205,6 +204,15 @@ class Parser(Reader):
             self._first = [event for event in begun if event.index not in ended]
         else:
             self._index = -1
+
+
+def _forces_a_call(choice: ToolChoice) -> bool:
+    """Whether a call must come: then it may come as the plain JSON that some engines constrain to."""
+    if not isinstance(choice, Mapping):
+        return choice not in ("auto", "none", None)
+    if choice.get("type") == "allowed_tools":
+        return choice.get("allowed_tools", choice).get("mode") == "required"
+    return choice.get("type") not in ("auto", "none")
 
 
 def turn_tail(fmt: Format, prompt: str | None) -> str:
