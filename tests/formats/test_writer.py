@@ -4,42 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import unspool
+from tests.samples.test_samples import FORMAT_BY_SECTION, SAMPLES, TOOLS
 from unspool.formats import WriteError, samples, write
 from unspool.message import Message, ToolCall
 from unspool.parsing.declaration import Format
-
-SAMPLES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "samples" / "samples.jsonl").read_text("utf-8").splitlines()
-]
-NAMES = {
-    "F01a": "hermes",
-    "F01b": "qwen3_thinking",
-    "F01c": "hermes",
-    "F19": "llama3_json",
-    "F20a": "mistral_v3",
-    "F20b": "mistral",
-    "F21": "deepseek_v3",
-    "F22": "deepseek_v31",
-    "F23": "kimi_k2",
-    "F27": "pythonic",
-    "F31": "qwen3_coder",
-    "F32": "qwen3_5",
-    "F46": "glm45",
-    "F47": "glm47",
-    "F55": "deepseek_v32",
-    "F56": "deepseek_v4",
-    "F57": "deepseek_v41",
-    "F59": "kimi_k3",
-    "F61": "gemma4",
-    "F63": "gpt_oss",
-}
 
 
 def message_of(expected: dict[str, Any]) -> Message:
@@ -47,9 +20,10 @@ def message_of(expected: dict[str, Any]) -> Message:
     return Message(expected["reasoning"], expected["content"], calls)
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample["id"])
-def test_the_samples_are_written_exactly(sample: dict[str, Any]) -> None:
-    fmt = unspool.get_format(NAMES[sample["id"].split("/")[0]])
+@pytest.mark.parametrize("sample_id", SAMPLES)
+def test_the_samples_are_written_exactly(sample_id: str) -> None:
+    sample = SAMPLES[sample_id]
+    fmt = unspool.get_format(FORMAT_BY_SECTION[sample_id.split("/")[0]])
     assert write(fmt, message_of(sample["expected"]), prompt=sample["generation_prompt"]) == sample["raw_output"]
 
 
@@ -60,15 +34,6 @@ def test_each_format_shows_its_cases(fmt: Format) -> None:
         assert (len(message.tool_calls) == 2) == (case == "two calls")
         assert (message.reasoning is not None) == (case == "reasoning")
         assert (message.content == "Hello.") == (case == "answer")
-
-
-TOOLS = [
-    {
-        "type": "function",
-        "function": {"name": "get_weather", "parameters": {"properties": {"days": {"type": "integer"}}}},
-    },
-    {"type": "function", "function": {"name": "get_time"}},
-]
 
 
 def test_what_a_format_cannot_carry_is_an_error() -> None:

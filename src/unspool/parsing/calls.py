@@ -8,6 +8,7 @@ models put line breaks and stray words there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NoReturn
 
@@ -128,18 +129,25 @@ _LIST = JsonCalls()
 
 def named_calls(r: Reader, shape: NamedCalls, opened: str) -> Steps[None]:
     """A call with its name in a header, or a section of such calls."""
-    if opened != shape.section_open or not shape.section_open:
+    if shape.section_open and opened == shape.section_open:
+        yield from r.space()
+        yield from _section(r, (shape.open,), (shape.section_close,), lambda: _named_call(r, shape))
+    else:
         yield from _named_call(r, shape)
         yield from trail(r, (shape.section_close,), (shape.open,))
-        return
+
+
+def _section(
+    r: Reader, openers: tuple[str, ...], closers: tuple[str, ...], call: Callable[[], Steps[None]]
+) -> Steps[None]:
+    """Reads the calls of a section through its closer, which may be missing behind the last call."""
     first = True
-    yield from r.space()
     while True:
         start = r.offset
-        mark = yield from seek(r, (shape.open, shape.section_close))
-        if mark == shape.open:
+        mark = yield from seek(r, openers + closers)
+        if mark and mark in openers:
             r.take(r.pos + len(mark), "framing", "opens a call")
-            yield from _named_call(r, shape)
+            yield from call()
             first = False
             r.begin_call()
         elif mark:
@@ -148,7 +156,6 @@ def named_calls(r: Reader, shape: NamedCalls, opened: str) -> Steps[None]:
         elif first:
             _refuse(r)
         else:
-            # The section's closer is missing.
             return
 
 
@@ -237,11 +244,14 @@ def _checked(r: Reader, shape: NamedCalls, header: str) -> str:
 
 def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
     """A call made of elements, or a section of such calls; without its section only an offered name counts."""
-    if opened in shape.call_open:
-        bare = bool(shape.section_open)
-        yield from tagged_call(r, shape, offered_only=bare)
+
+    def call(offered_only: bool = False) -> Steps[None]:
+        yield from tagged_call(r, shape, offered_only=offered_only)
         r.end_call()
-        if bare:
+
+    if opened in shape.call_open:
+        yield from call(offered_only=bool(shape.section_open))
+        if shape.section_open:
             yield from r.space()
             if mark := (yield from r.at(shape.section_close)):
                 r.take(r.pos + len(mark), "framing", "closes the section")
@@ -252,24 +262,7 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
         r.end_call()
         yield from trail(r, shape.section_close, shape.section_open)
         return
-    first = True
-    while True:
-        start = r.offset
-        mark = yield from seek(r, shape.call_open + shape.section_close)
-        if mark in shape.call_open and mark:
-            r.take(r.pos + len(mark), "framing", "opens a call")
-            yield from tagged_call(r, shape, offered_only=False)
-            r.end_call()
-            first = False
-            r.begin_call()
-        elif mark:
-            _close_section(r, mark, words=first and r.offset > start)
-            return
-        elif first:
-            _refuse(r)
-        else:
-            # The section's closer is missing.
-            return
+    yield from _section(r, shape.call_open, shape.section_close, call)
 
 
 def python_calls(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:
