@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from tests.laws.strategies import JSON_PIECES, OTHER_PIECES, is_bare, markers, proper_half, reasons
+from tests.laws.strategies import ODD_PIECES, halves, is_bare, markers, reasons
 from unspool import Format, Message, ToolCall
 from unspool.parsing.declaration import (
     ChannelCalls,
@@ -29,7 +29,10 @@ from unspool.parsing.declaration import (
 )
 from unspool.parsing.turn import openers
 
-_SPECIAL = re.compile(r"｜DSML｜|</?[a-z_]+>|<\|?[^<>|\s=]*\|?>|<\|\"\|>|<｜[^<>｜]+｜>|\[/?[A-Z_]+\]")
+Texts: TypeAlias = st.SearchStrategy[str]
+
+_SPECIAL = re.compile(r"｜DSML｜|<｜[^<>｜]+｜>|<\|?[^<>|｜\s=]+\|?>|\[/?[A-Z_]+\]")
+"""What vocabularies have as one token: ``<|im_end|>``, ``<think>``, ``[TOOL_CALLS]``, parts of longer markers."""
 MENTION = "~"
 """A marker before this character is only mentioned: nothing that belongs to the format follows it."""
 
@@ -62,14 +65,14 @@ def passes_json(fmt: Format) -> bool:
     )
 
 
-def canonical(message: Message) -> Message:
-    """Without ids, and arguments in one spelling: what formats without JSON arguments keep."""
-    return replace(
-        message,
-        tool_calls=tuple(
-            ToolCall("", call.name, json.dumps(json.loads(call.arguments))) for call in message.tool_calls
-        ),
-    )
+def comparable(fmt: Format, message: Message) -> Message:
+    """Without ids, and with arguments in one spelling unless the format keeps the model's."""
+
+    def arguments(text: str) -> str:
+        return text if passes_json(fmt) else json.dumps(json.loads(text))
+
+    calls = (ToolCall("", call.name, arguments(call.arguments)) for call in message.tool_calls)
+    return replace(message, tool_calls=tuple(calls))
 
 
 def _syntax(fmt: Format, marks: Iterable[str], by_id: bool) -> tuple[str, ...]:
@@ -79,20 +82,13 @@ def _syntax(fmt: Format, marks: Iterable[str], by_id: bool) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=None)
-def _texts(fmt: Format, whole: bool, by_id: bool) -> st.SearchStrategy[str]:
-    """Any text; ``whole``: with whole markers in it."""
-    marks = markers(fmt)
-    halves = st.builds(proper_half, st.sampled_from(marks), st.integers(1, 40), st.booleans())
-    odd = [*OTHER_PIECES, *JSON_PIECES]
-    if by_id:
-        # No token spells a lone surrogate.
-        odd = [piece for piece in odd if piece.isascii() or piece.encode("utf-8", "ignore").decode() == piece]
-    options = [st.sampled_from(odd), halves, st.sampled_from(("Hello", "the answer is", "42", "ok."))]
-    if whole:
-        options.append(st.sampled_from(marks))
-    else:
-        options.append(st.sampled_from(marks).map(lambda mark: mark + MENTION))
-    return st.lists(st.one_of(options), min_size=1, max_size=6).map("".join)
+def _texts(fmt: Format, whole: bool, by_id: bool) -> Texts:
+    """Any text, with whole markers in it or only mentions of them."""
+    marks = markers(fmt) if whole else tuple(mark + MENTION for mark in markers(fmt))
+    # No token spells a lone surrogate.
+    odd = [piece for piece in ODD_PIECES if not by_id or piece.encode("utf-8", "ignore").decode() == piece]
+    options = (*odd, *marks, *halves(fmt), *("Hello", "the answer is", "42", "ok.") * 8)
+    return st.lists(st.sampled_from(options), min_size=1, max_size=5).map("".join)
 
 
 def _free_of(text: str, marks: Iterable[str], mentioned: Iterable[str] = ()) -> bool:
@@ -101,7 +97,7 @@ def _free_of(text: str, marks: Iterable[str], mentioned: Iterable[str] = ()) -> 
     return not any(mark in text for mark in (*marks, *mentioned))
 
 
-def _content(fmt: Format, *, calls: bool, offered: bool, by_id: bool) -> st.SearchStrategy[str]:
+def _content(fmt: Format, *, calls: bool, offered: bool, by_id: bool) -> Texts:
     shape = fmt.calls
     if isinstance(shape, ChannelCalls):
         marks = (*shape.ends, shape.start)
@@ -112,162 +108,129 @@ def _content(fmt: Format, *, calls: bool, offered: bool, by_id: bool) -> st.Sear
     syntax = _syntax(fmt, marks, by_id)
     # A model that puts more layout before a call than its template does means layout.
     pad = fmt.before_call_accepts if calls and fmt.before_call_accepts != fmt.before_call else ""
-    return _texts(fmt, True, by_id).filter(
-        lambda text: (
-            _free_of(text, syntax)
-            # Layout alone between two markers is framing.
-            and not text.isspace()
-            and text[-1] not in pad
-        )
-    )
+
+    def fits(text: str) -> bool:
+        # Layout alone between two markers is framing.
+        return bool(text) and not text.isspace() and text[-1] not in pad and _free_of(text, syntax)
+
+    return _texts(fmt, True, by_id).filter(fits)
 
 
-def _reasoning(fmt: Format, *, offered: bool, by_id: bool) -> st.SearchStrategy[str]:
+def _reasoning(fmt: Format, *, offered: bool, by_id: bool) -> Texts:
     shape = fmt.calls
+    mentioned: tuple[str, ...] = ()
     if isinstance(shape, ChannelCalls):
-        syntax, mentioned = _syntax(fmt, (*shape.ends, shape.start), by_id), ()
+        syntax = _syntax(fmt, (*shape.ends, shape.start), by_id)
     else:
         block = fmt.reasoning[0]
-        marks = (block.open, block.close, *block.ends_at, *fmt.stops)
-        syntax = _syntax(fmt, marks, by_id)
-        mentioned = _syntax(fmt, openers(shape), by_id) if offered and block.ends_at_call else ()
-    whole = not mentioned
-    return _texts(fmt, whole, by_id).filter(lambda text: _free_of(text, syntax, mentioned))
+        syntax = _syntax(fmt, (block.open, block.close, *block.ends_at, *fmt.stops), by_id)
+        if offered and block.ends_at_call:
+            # A valid call in a block that has no closer yet looks like the end of the block.
+            mentioned = _syntax(fmt, openers(shape), by_id)
+    return _texts(fmt, not mentioned, by_id).filter(lambda text: bool(text) and _free_of(text, syntax, mentioned))
 
 
-# ---- arguments as the model would write them in JSON
+_NUMBERS = ("0", "-0", "1.0", "1e5", "1E+2", "0.10", "-12.5e-3", "1" * 30, "true", "false", "null")
+_ESCAPES = ("", "", "", r"\/", r"\u0041", r"\ud83d\ude42", r"\ud800", r"\n", r"\"")
+_SPACES = (("", "", ""), ("", " ", ""), ("\n  ", " ", "\n"), (" ", "\t", " "))
 
 
-@lru_cache(maxsize=None)
-def _json_texts(fmt: Format, by_id: bool) -> st.SearchStrategy[str]:
-    """JSON objects in every spelling: they have to come out as they went in."""
-    literal = st.builds(
-        lambda parts, ascii_only: (
-            '"' + "".join(p if p[:1] == "\\" else _inside(p, ascii_only) for p in parts) + '"'
-        ),
-        st.lists(
-            st.sampled_from((r"\/", r"\u0041", r"\ud83d\ude42", r"\ud800", r"\n")) | _values_text(fmt, by_id)
-        ),
-        st.booleans(),
-    )
-    number = st.sampled_from(
-        ("0", "-0", "1.0", "1e5", "1E+2", "0.10", "-12.5e-3", "1" * 30, "true", "false", "null")
-    )
-    space = st.sampled_from(("", "", " ", "\n  ", "\t"))
-    member = st.builds(lambda key, a, b, value: f"{key}{a}:{b}{value}", literal, space, space, number | literal)
+def _written_json(draw: st.DrawFn, texts: Texts) -> str:
+    """A JSON object in any spelling: it has to come out as it went in."""
+    before, between, after = draw(st.sampled_from(_SPACES))
+    ascii_only = draw(st.booleans())
 
-    def nest(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-        pair = st.builds(lambda key, a, b, value: f"{key}{a}:{b}{value}", literal, space, space, inner)
-        return _enclosed("[", st.lists(inner, max_size=3), "]", space) | _enclosed(
-            "{", st.lists(pair, max_size=3), "}", space
-        )
+    def literal() -> str:
+        inside = json.dumps(draw(texts), ensure_ascii=ascii_only)[1:-1]
+        return '"' + inside + draw(st.sampled_from(_ESCAPES)) + '"'
 
-    values = st.recursive(number | literal, nest, max_leaves=6)
-    member = st.builds(lambda key, a, b, value: f"{key}{a}:{b}{value}", literal, space, space, values)
-    return _enclosed("{", st.lists(member, max_size=4), "}", space)
+    def value(depth: int) -> str:
+        kind = draw(st.sampled_from(("string", "string", "number", "array", "object")[: 5 if depth else 3]))
+        if kind == "string":
+            return literal()
+        return draw(st.sampled_from(_NUMBERS)) if kind == "number" else container("[]" if kind == "array" else "{}", depth)
 
+    def container(ends: str, depth: int) -> str:
+        key: Callable[[], str] = (lambda: literal() + ":" + between) if ends == "{}" else str
+        items = [key() + value(depth - 1) for _ in range(draw(st.integers(0, 3)))]
+        return ends[0] + before + f"{after},{between}".join(items) + after + ends[1]
 
-def _enclosed(
-    before: str, items: st.SearchStrategy[list[str]], after: str, space: st.SearchStrategy[str]
-) -> st.SearchStrategy[str]:
-    return st.builds(
-        lambda a, b, c, found: f"{before}{a}{f'{b},{c}'.join(found)}{b}{after}", space, space, space, items
-    )
-
-
-def _inside(text: str, ascii_only: bool) -> str:
-    return json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-
-
-# ---- arguments that the writer spells
+    return container("{}", 2)
 
 
 @lru_cache(maxsize=None)
-def _values_text(fmt: Format, by_id: bool) -> st.SearchStrategy[str]:
+def _strings(fmt: Format, by_id: bool) -> Texts:
     """Strings that a value may be, or hold."""
     shape = fmt.calls
+    texts = _texts(fmt, not isinstance(shape, TaggedCalls), by_id)
     if isinstance(shape, NamedCalls) and isinstance(shape.arguments, RelaxedArguments):
         # Strings between quote markers are not escaped.
         syntax = _syntax(fmt, (shape.arguments.quote,), by_id)
-        return st.just("") | _texts(fmt, True, by_id).filter(lambda text: _free_of(text, syntax))
+        return st.just("") | texts.filter(lambda text: _free_of(text, syntax))
     if isinstance(shape, TaggedCalls):
-        # Values are not escaped, so a whole closer is told from the real one only by what follows it.
-        marks = _syntax(fmt, shape.value_close + shape.param_open + shape.call_close, by_id)
-        texts = _texts(fmt, not marks, by_id)
-        return st.just("") | texts.filter(lambda text: _free_of(text, (), marks))
-    return st.just("") | _texts(fmt, True, by_id)
+        return st.just("") | texts.filter(lambda text: _fits_in_element(fmt, shape, text, by_id))
+    return st.just("") | texts
 
 
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCXYZ_"
+def _fits_in_element(fmt: Format, shape: TaggedCalls, text: str, by_id: bool) -> bool:
+    """Values are not escaped, so a whole closer is told from the real one only by what follows it."""
+    return _free_of(text, (), _syntax(fmt, shape.value_close + shape.param_open + shape.call_close, by_id))
 
 
-def _plain(letters: str = _LETTERS, more: str = "0123456789-.éß日") -> st.SearchStrategy[str]:
-    return st.builds(str.__add__, st.sampled_from(letters), st.text(letters + more, max_size=8))
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    "string": {"type": "string"},
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "boolean": {"type": "boolean"},
+    "null": {"type": "null"},
+    "array": {"type": "array"},
+    "object": {"type": "object"},
+    "nullable": {"type": ["string", "null"]},
+    "union": {"anyOf": [{"type": "integer"}, {"type": "object"}, {"type": "string"}]},
+    "reference": {"$ref": "#/$defs/word"},
+    "silent": {},
+}
+_MEMBERS = {
+    "nullable": ("text", "null"),
+    "union": ("text", "integer", "object"),
+    "reference": ("string",),
+    "silent": ("text", "integer", "number", "boolean", "null", "array", "object"),
+}
+_FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+_INTEGERS = st.integers(-(10**20), 10**20)
 
 
-def _keys(fmt: Format) -> st.SearchStrategy[str]:
-    """Names of parameters."""
-    shape = fmt.calls
-    if isinstance(shape, PythonCalls):
-        return _plain(_LETTERS + "é", "0123456789ß日").filter(str.isidentifier)
-    if isinstance(shape, TaggedCalls) and shape.attribute_entities:
-        return _plain(more="0123456789-. &\"'é").map(str.strip)
-    return _plain()
+def _value(draw: st.DrawFn, fmt: Format, kind: str, by_id: bool, depth: int = 2) -> Any:
+    """A value of this kind of parameter, and of this depth at most."""
+    texts = _strings(fmt, by_id)
+    kind = draw(st.sampled_from(_MEMBERS[kind])) if kind in _MEMBERS else kind
 
+    def inner() -> Any:
+        simple = ("string", "string", "integer", "number", "boolean", "null")
+        chosen = draw(st.sampled_from((*simple, "array", "object") if depth else simple))
+        return _value(draw, fmt, chosen, by_id, depth - 1)
 
-@lru_cache(maxsize=None)
-def _values(fmt: Format, by_id: bool) -> dict[str, tuple[dict[str, Any], st.SearchStrategy[Any]]]:
-    """For each kind of parameter its schema, and values of that kind."""
-    shape = fmt.calls
-    text = _values_text(fmt, by_id)
-    integers = st.integers(-(10**20), 10**20)
-    floats = st.floats(allow_nan=False, allow_infinity=False)
-    scalar = st.none() | st.booleans() | integers | floats | text
-    relaxed = isinstance(shape, NamedCalls)
-    nested = st.recursive(
-        scalar,
-        lambda inner: (
-            st.lists(inner, max_size=3) | st.dictionaries(_plain() if relaxed else text, inner, max_size=3)
-        ),
-        max_leaves=6,
-    )
-    arrays = st.lists(nested, max_size=3)
-    objects = st.dictionaries(_plain() if relaxed else text, nested, max_size=3)
-    loose = text
-    if isinstance(shape, TaggedCalls) and not shape.type_attribute:
-        # Where a value may be text or something else, text that is exactly the other's JSON is the other.
-        loose = text.filter(lambda value: not _is_json(value.strip()))
-    kinds = {
-        "string": ({"type": "string"}, text),
-        "integer": ({"type": "integer"}, integers),
-        "number": ({"type": "number"}, integers | floats),
-        "boolean": ({"type": "boolean"}, st.booleans()),
-        "null": ({"type": "null"}, st.none()),
-        "array": ({"type": "array"}, arrays),
-        "object": ({"type": "object"}, objects),
-        "maybe": ({"type": ["string", "null"]}, st.none() | loose),
-        "either": (
-            {"anyOf": [{"type": "integer"}, {"type": "object"}, {"type": "string"}]},
-            integers | objects | loose,
-        ),
-        "named": ({"$ref": "#/$defs/word"}, text),
-        "silent": ({}, integers | floats | st.booleans() | st.none() | arrays | objects | loose),
-    }
-    if isinstance(shape, TaggedCalls):
-        marks = _syntax(fmt, shape.value_close + shape.param_open + shape.call_close, by_id)
-        # The JSON text of a value is not escaped either.
-        kinds = {
-            kind: (
-                schema,
-                values.filter(lambda value: isinstance(value, str) or _free_of(_shown(value), (), marks)),
-            )
-            for kind, (schema, values) in kinds.items()
-        }
-    return kinds
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    match kind:
+        case "string":
+            return draw(texts)
+        case "text":
+            text = draw(texts)
+            # Where a value may be text or something else, text that is exactly the other's JSON is the other.
+            untold = isinstance(fmt.calls, TaggedCalls) and not fmt.calls.type_attribute
+            return text + MENTION if untold and _is_json(text.strip()) else text
+        case "integer":
+            return draw(_INTEGERS)
+        case "number":
+            return draw(_FLOATS)
+        case "boolean":
+            return draw(st.booleans())
+        case "array":
+            return [inner() for _ in range(draw(st.integers(0, 3)))]
+        case "object":
+            # Nested keys are bare in relaxed JSON, as parameters are.
+            keys = st.sampled_from(_KEYS) if isinstance(fmt.calls, NamedCalls) else texts
+            return {draw(keys): inner() for _ in range(draw(st.integers(0, 3)))}
+    return None
 
 
 def _is_json(text: str) -> bool:
@@ -278,44 +241,61 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _names(fmt: Format) -> st.SearchStrategy[str]:
+_NAMES = ("get_weather", "f", "functions", "function", "call", "name", "a.b", "a-b", "_x", "É", "x" * 60, "日本", "null")
+_DIGIT_NAMES = ("3d", "0", "42", "-")
+_KEYS = ("city", "a", "name", "arguments", "type", "_1", "é", "日本", "y" * 40, "string", "class", "a1", "None")
+_LOOSE_KEYS = ("a-b", "a.b", "1", "-", "$x", "@", "a/b", "a'b")
+_QUOTED_KEYS = ('say "hi"', "a & b", "&quot;", "a=b", "{x}", "a b")
+
+
+def _names(fmt: Format) -> tuple[str, ...]:
     # A name in Python starts with a letter; elsewhere any name an API accepts will do.
-    first = _LETTERS if isinstance(fmt.calls, PythonCalls) else _LETTERS + "0123456789"
-    return _plain(first, "0123456789-.").filter(lambda name: not name.isspace())
+    return _NAMES if isinstance(fmt.calls, PythonCalls) else _NAMES + _DIGIT_NAMES
+
+
+def _keys(fmt: Format) -> tuple[str, ...]:
+    """Names of parameters: letters in Python, anything but markers where they are quoted or escaped."""
+    shape = fmt.calls
+    if isinstance(shape, PythonCalls):
+        return _KEYS
+    entities = isinstance(shape, TaggedCalls) and shape.attribute_entities
+    return _KEYS + _LOOSE_KEYS + (_QUOTED_KEYS if entities else ())
 
 
 @st.composite
 def _calls(draw: st.DrawFn, fmt: Format, by_id: bool) -> tuple[list[dict[str, Any]], tuple[ToolCall, ...]]:
-    kinds = _values(fmt, by_id)
     tools = []
     parameters: dict[str, dict[str, str]] = {}
-    for name in draw(st.lists(_names(fmt), min_size=1, max_size=3, unique=True)):
-        chosen = draw(st.dictionaries(_keys(fmt), st.sampled_from(list(kinds)), max_size=4))
-        parameters[name] = chosen
+    for name in draw(st.lists(st.sampled_from(_names(fmt)), min_size=1, max_size=2, unique=True)):
+        keys = draw(st.lists(st.sampled_from(_keys(fmt)), max_size=3, unique=True))
+        parameters[name] = {key: draw(st.sampled_from(list(_SCHEMAS))) for key in keys}
         schema = {
             "type": "object",
-            "properties": {key: kinds[kind][0] for key, kind in chosen.items()},
+            "properties": {key: _SCHEMAS[kind] for key, kind in parameters[name].items()},
             "$defs": {"word": {"type": "string"}},
         }
         tools.append({"type": "function", "function": {"name": name, "parameters": schema}})
     calls = []
-    for name in draw(st.lists(st.sampled_from(list(parameters)), min_size=1, max_size=4)):
+    for name in draw(st.lists(st.sampled_from(list(parameters)), min_size=1, max_size=3)):
         if passes_json(fmt):
-            text = draw(_json_texts(fmt, by_id))
+            text = _written_json(draw, _strings(fmt, by_id))
         else:
-            keys = draw(st.lists(st.sampled_from(list(parameters[name])), unique=True)) if parameters[name] else []
-            text = json.dumps({key: draw(kinds[parameters[name][key]][1]) for key in keys})
+            chosen = [key for key in parameters[name] if draw(st.booleans())]
+            values = {key: _value(draw, fmt, parameters[name][key], by_id) for key in reversed(chosen)}
+            if isinstance(fmt.calls, TaggedCalls):
+                # The JSON text of a value is not escaped either.
+                shown = {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}
+                values = {k: v for k, v in values.items() if _fits_in_element(fmt, fmt.calls, shown[k], by_id)}
+            text = json.dumps(values)
         calls.append(ToolCall("", name, text))
     return tools, tuple(calls)
 
 
 @st.composite
-def cases(draw: st.DrawFn, fmt: Format, by_id: bool = False) -> Case:
-    """A message and its tools."""
-    tools, calls = draw(_calls(fmt, by_id)) if fmt.calls is not None else ([], ())
-    if draw(st.integers(0, 3)) == 0:
-        calls = ()
-        tools = draw(st.sampled_from((tools, [])))
+def _cases(draw: st.DrawFn, fmt: Format, by_id: bool) -> Case:
+    has_calls = fmt.calls is not None and draw(st.integers(0, 3)) > 0
+    tools, calls = draw(_calls(fmt, by_id)) if has_calls or draw(st.booleans()) else ([], ())
+    calls = calls if has_calls else ()
     reasoning = content = None
     if reasons(fmt) and draw(st.booleans()):
         reasoning = draw(_reasoning(fmt, offered=bool(tools), by_id=by_id))
@@ -323,3 +303,9 @@ def cases(draw: st.DrawFn, fmt: Format, by_id: bool = False) -> Case:
     if not (calls and is_bare(fmt)) and draw(st.booleans()):
         content = draw(_content(fmt, calls=bool(calls), offered=bool(tools), by_id=by_id))
     return Case(Message(reasoning, content, calls), tools)
+
+
+@lru_cache(maxsize=None)
+def cases(fmt: Format, by_id: bool = False) -> st.SearchStrategy[Case]:
+    """A message and its tools."""
+    return _cases(fmt, by_id)

@@ -8,10 +8,10 @@ inserted. Soups only need to parse to the same thing twice; messages that must s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import strategies as st
@@ -23,6 +23,7 @@ from unspool import (
     Finish,
     Format,
     Message,
+    Parser,
     ReasoningDelta,
     ToolCall,
     ToolCallDelta,
@@ -101,7 +102,11 @@ def written(fmt: Format) -> tuple[str, ...]:
         messages += [replace(message, content="Let me see.") for message in WRITTEN[1:]]
     if reasons(fmt):
         messages += [replace(message, reasoning="I think.") for message in tuple(messages)]
-    return tuple(write(fmt, message) for message in messages)
+    texts = [write(fmt, message) for message in messages]
+    for block in fmt.reasoning:
+        # Calls whose reasoning was never closed, when the prompt opened it.
+        texts += ["Hm." + write(fmt, message, prompt=block.open + block.close) for message in WRITTEN[1:]]
+    return tuple(dict.fromkeys(texts))
 
 
 JSON_PIECES = (
@@ -190,18 +195,24 @@ OTHER_PIECES = (
 )
 
 
+ODD_PIECES = JSON_PIECES + OTHER_PIECES
+
+
+@lru_cache(maxsize=None)
+def halves(fmt: Format) -> tuple[str, ...]:
+    """Beginnings and ends of markers, none of them whole."""
+    found = []
+    for mark in markers(fmt):
+        size = len(mark)
+        found += [part for cut in (1, size // 2, size - 1) for part in (mark[:cut], mark[cut:]) if part != mark]
+    return tuple(part for part in dict.fromkeys(found) if part)
+
+
 @lru_cache(maxsize=None)
 def pieces(fmt: Format) -> st.SearchStrategy[str]:
-    """One piece of a soup."""
-    marks = st.sampled_from(markers(fmt))
-    half = st.builds(proper_half, marks, st.integers(1, 40), st.booleans())
-    return st.one_of(marks, half, st.sampled_from(JSON_PIECES), st.sampled_from(OTHER_PIECES), marks)
-
-
-def proper_half(mark: str, size: int, front: bool) -> str:
-    """A beginning or an end of the marker that is not all of it; ``""`` of a single character."""
-    size = size % len(mark)
-    return mark[:size] if front else mark[len(mark) - size :]
+    """One piece of a soup; one draw, since a soup has many."""
+    marks = markers(fmt)
+    return st.sampled_from((*ODD_PIECES, *marks * max(1, 2 * len(ODD_PIECES) // len(marks)), *halves(fmt)))
 
 
 @st.composite
@@ -236,7 +247,7 @@ def _spliced(draw: st.DrawFn, fmt: Format) -> str:
 @lru_cache(maxsize=None)
 def soups(fmt: Format) -> st.SearchStrategy[str]:
     """Texts to trip over."""
-    pure = st.lists(pieces(fmt), max_size=10).map("".join)
+    pure = st.lists(pieces(fmt), max_size=8).map("".join)
     mutated, spliced = _mutated(fmt), _spliced(fmt)
     return st.one_of(spliced, mutated, pure, st.builds(str.__add__, mutated, spliced), spliced)
 
@@ -247,7 +258,11 @@ def prompts(fmt: Format) -> tuple[str | None, ...]:
     turn = fmt.turns[0] if fmt.turns else ""
     found = [None, "", turn, turn + fmt.start]
     for block in fmt.reasoning:
-        found += [turn + block.open, turn + block.open + block.open_pad, turn + block.open + block.close]
+        found += [turn + block.open, turn + block.open + block.open_pad]
+        found += [turn + block.open + block.close, turn + block.open + block.close + block.after]
+    for text in written(fmt)[1:3]:
+        # The prompt ends inside a call, as when a request forces one.
+        found += [turn + fmt.start + text[: text.find("get_weather")], turn + fmt.start + text[: text.find("Par")]]
     if isinstance(fmt.calls, ChannelCalls):
         shape = fmt.calls
         found += [turn + shape.channel + shape.reasoning_channels[0] + shape.message, turn + shape.channel]
@@ -258,15 +273,34 @@ def prompts(fmt: Format) -> tuple[str | None, ...]:
 def requests(fmt: Format) -> st.SearchStrategy[dict[str, Any]]:
     """What a parser is told about the request."""
     return st.fixed_dictionaries(
-        {"tools": st.sampled_from((TOOLS, TOOLS, TOOLS[:1], None)), "prompt": st.sampled_from(prompts(fmt))},
+        {"tools": st.sampled_from(("all", "all", "one", "no")), "prompt": st.sampled_from(prompts(fmt))},
         optional={"tool_choice": st.sampled_from(("required", "none")), "parallel_tool_calls": st.booleans()},
     )
 
 
-def split(text: str, points: Sequence[int]) -> list[str]:
-    """The text cut at these points."""
-    ends = sorted({point % (len(text) + 1) for point in points} | {0, len(text)})
-    return [text[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+_OFFERED = {"all": TOOLS, "one": TOOLS[:1], "no": None}
+
+
+def offered(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The request with its tools spelled out, as keyword arguments of a parser."""
+    return {**request, "tools": _OFFERED[request["tools"]]}
+
+
+def events_of(
+    fmt: Format, pieces: Sequence[str], request: Mapping[str, Any], finish: str = "stop", **options: Any
+) -> list[Event]:
+    """The events of an output that arrives in these pieces."""
+    parser = Parser(fmt, **offered(request), **options)
+    return [event for piece in pieces for event in parser.feed(piece)] + parser.finish(finish)
+
+
+_Sliced = TypeVar("_Sliced", str, list[int])
+
+
+def split(whole: _Sliced, points: Sequence[int]) -> list[_Sliced]:
+    """The text, or the ids, cut at these points."""
+    ends = sorted({point % (len(whole) + 1) for point in points} | {0, len(whole)})
+    return [whole[start:end] for start, end in zip(ends, ends[1:], strict=False)]
 
 
 points = st.lists(st.integers(0, 2000), max_size=8)

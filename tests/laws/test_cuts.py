@@ -6,31 +6,20 @@ sees the same text as one that gets the whole output at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.laws.strategies import FORMATS, every_format, merged, points, requests, soups, split, without_ids
-from unspool import Event, Format, Message, Parser
+from tests.conftest import examples
+from tests.laws.strategies import FORMATS, every_format, events_of, merged, points, requests, soups, split, without_ids
+from unspool import Message
 
 Mode = Literal["incremental", "atomic"]
 
 
-def events_of(
-    fmt: Format,
-    pieces: Sequence[str],
-    mode: Mode,
-    finish: str,
-    request: Mapping[str, Any],
-) -> list[Event]:
-    parser = Parser(fmt, arguments=mode, **request)
-    events = [event for piece in pieces for event in parser.feed(piece)]
-    return events + parser.finish(finish)
-
-
 @every_format
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_no_cut_changes_what_is_said(name: str, data: st.DataObject) -> None:
     fmt = FORMATS[name]
@@ -42,8 +31,8 @@ def test_no_cut_changes_what_is_said(name: str, data: st.DataObject) -> None:
         cuts += [[text[:point], text[point:]] for point in range(1, len(text))]
     messages = []
     for mode in get_args(Mode):
-        whole = events_of(fmt, [text], mode, finish, request)
+        whole = events_of(fmt, [text], request, finish, arguments=mode)
         for cut in cuts:
-            assert merged(events_of(fmt, cut, mode, finish, request)) == merged(whole), cut
+            assert merged(events_of(fmt, cut, request, finish, arguments=mode)) == merged(whole), cut
         messages.append(without_ids(Message.from_events(whole)))
     assert messages[0] == messages[1], "incremental and atomic disagree"

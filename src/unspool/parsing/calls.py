@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NoReturn
 
-from unspool.parsing.codecs.json import call_object, finish_arguments, json_object, stop
+from unspool.parsing.codecs.json import call_object, finish_arguments, json_object, stop, without_arguments
 from unspool.parsing.codecs.python import identifier, keyword_arguments
 from unspool.parsing.codecs.relaxed import relaxed_object
 from unspool.parsing.codecs.tagged import header_text, tagged_call
@@ -29,36 +29,56 @@ def _seek_watch(literals: tuple[str, ...]) -> Watch:
     return Watch(("", literals))
 
 
-def seek(r: Reader, literals: tuple[str, ...], limit: int = HOLD) -> Steps[str]:
+def seek(r: Reader, literals: tuple[str, ...], limit: int = HOLD, *, keeps_words: bool = False) -> Steps[str]:
     """Which of the literals comes within ``limit`` characters; the cursor goes to it over the noise.
 
-    ``""`` if none does; the cursor then stays.
+    ``""`` if none does; the cursor then stays. ``keeps_words``: noise with a letter or digit in it is content.
     """
     watch = _seek_watch(literals)
+    most = limit + max(map(len, literals))
     offset = 0
     while True:
-        found = watch.find(r.text, r.pos + offset, r.final)
-        end = found.start() if found else len(r.text)
-        if end - r.pos > limit:
+        # No further than that: the next opener would pay for the same text again.
+        window = r.text[r.pos : r.pos + most]
+        ended = r.final and r.pos + len(window) == len(r.text)
+        found = watch.find(window, offset, ended)
+        offset = found.start() if found else len(window)
+        if offset > limit:
             return ""
         if found and found.lastindex:
-            r.take(end, "framing", "noise between markers")
+            if keeps_words and any(map(str.isalnum, window[:offset])):
+                r.content(r.pos + offset, "text between markers")
+            else:
+                r.take(r.pos + offset, "framing", "noise between markers")
             return found.group(1)
-        if r.final:
+        if ended:
             return ""
-        offset = end - r.pos
         yield
 
 
-def trail(r: Reader, closers: tuple[str, ...], others: tuple[str, ...] = ()) -> Steps[str]:
-    """Reads a closer that may be missing, with the noise before it; stops at any of ``others``."""
-    if not any(closers):
-        return ""
-    mark = yield from seek(r, closers + others)
-    if mark and mark in closers:
+def trail(
+    r: Reader, closers: tuple[str, ...], others: tuple[str, ...] = (), *, keeps_words: bool = True
+) -> Steps[None]:
+    """Reads a closer that may be missing or doubled, with the noise before it; stops at any of ``others``."""
+    closers = tuple(filter(None, closers))
+    if not closers:
+        return
+    mark = yield from seek(r, closers + tuple(filter(None, others)), keeps_words=keeps_words)
+    if mark in closers:
         r.take(r.pos + len(mark), "framing", "closes the call")
-        return mark
-    return ""
+        while size := (yield from _again(r, mark)):
+            r.take(r.pos + size, "framing", "closes the call again")
+
+
+def _again(r: Reader, mark: str) -> Steps[int]:
+    """The size of the same closer once more, and the layout before it; 0 for none."""
+    while True:
+        ahead = r.space_end(r.pos) - r.pos
+        if ahead > HOLD:
+            return 0
+        if r.pos + ahead < len(r.text) or r.final:
+            return ahead + len(mark) if (yield from r.at((mark,), ahead)) else 0
+        yield
 
 
 def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
@@ -76,9 +96,10 @@ def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
         else:
             stop(r, "no JSON follows the opener")
         r.end_call()
-        if not (shape.separators and (yield from _separated(r, shape.separators + " \t\r\n"))):
+        separators = shape.separators or (",;" if shape.close else "")
+        if not (separators and (yield from _separated(r, separators + " \t\r\n"))):
             break
-        bare = True
+        bare = bare or not shape.close
     if opened:
         yield from trail(r, shape.close, shape.open)
 
@@ -131,39 +152,44 @@ def named_calls(r: Reader, shape: NamedCalls, opened: str) -> Steps[None]:
     """A call with its name in a header, or a section of such calls."""
     if shape.section_open and opened == shape.section_open:
         yield from r.space()
-        yield from _section(r, (shape.open,), (shape.section_close,), lambda: _named_call(r, shape))
+        call = lambda: _named_call(r, shape)  # noqa: E731
+        yield from _section(r, (shape.open,), (shape.section_close,), (shape.section_open,), call)
     else:
         yield from _named_call(r, shape)
         yield from trail(r, (shape.section_close,), (shape.open,))
 
 
 def _section(
-    r: Reader, openers: tuple[str, ...], closers: tuple[str, ...], call: Callable[[], Steps[None]]
+    r: Reader,
+    openers: tuple[str, ...],
+    closers: tuple[str, ...],
+    others: tuple[str, ...],
+    call: Callable[[], Steps[None]],
 ) -> Steps[None]:
-    """Reads the calls of a section through its closer, which may be missing behind the last call."""
-    first = True
-    while True:
-        start = r.offset
-        mark = yield from seek(r, openers + closers)
-        if mark and mark in openers:
-            r.take(r.pos + len(mark), "framing", "opens a call")
-            yield from call()
-            first = False
-            r.begin_call()
-        elif mark:
-            _close_section(r, mark, words=first and r.offset > start)
-            return
-        elif first:
+    """Reads the calls of a section through its closer, which may be missing behind the last call.
+
+    Before the first call a few stray words are noise; behind one they are content. ``others`` begin the next
+    section.
+    """
+    start = r.offset
+    mark = yield from seek(r, openers + closers)
+    if mark not in openers:
+        if not mark:
             _refuse(r)
-        else:
-            return
-
-
-def _close_section(r: Reader, mark: str, *, words: bool) -> None:
-    """Consumes a section's closer; a section that holds words but no call is no section."""
-    r.take(r.pos + len(mark), "framing", "closes the section")
-    if words:
-        raise NotACall("the section holds no call")
+        r.take(r.pos + len(mark), "framing", "closes the section")
+        if r.offset - len(mark) > start:
+            raise NotACall("the section holds no call")
+        return
+    while mark and mark in openers:
+        r.take(r.pos + len(mark), "framing", "opens a call")
+        yield from call()
+        mark = yield from seek(r, openers + closers + others, keeps_words=True)
+        if mark in openers:
+            r.begin_call()
+    if mark and mark in closers:
+        r.take(r.pos + len(mark), "framing", "closes the section")
+        while size := (yield from _again(r, mark)):
+            r.take(r.pos + size, "framing", "closes the section again")
 
 
 def _refuse(r: Reader) -> NoReturn:
@@ -183,12 +209,21 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
             r.end_call()
             return
     name, mark = yield from _header(r, shape)
+    fenced = False
     if shape.type_header and mark in shape.header_end:
-        name = yield from _typed_header(r, name)
-    r.start_call(_checked(r, shape, name))
+        name, fenced = yield from _typed_header(r, name)
+    name = _checked(r, shape, name)
     yield from r.space()
-    if not (yield from r.at(("{",))):
-        stop(r, "no object follows the name")
+    body = yield from r.at(("{", shape.close))
+    if body != "{":
+        if not body:
+            stop(r, "no object follows the name")
+        without_arguments(r, name)
+        r.close_call()
+        r.end_call()
+        yield from trail(r, (shape.close,))
+        return
+    r.start_call(name)
     if isinstance(shape.arguments, RelaxedArguments):
         yield from relaxed_object(r, shape.arguments.quote)
         r.close_call()
@@ -196,6 +231,8 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
         yield from json_object(r, r.arguments, streams=True)
         finish_arguments(r)
     r.end_call()
+    if fenced:
+        yield from trail(r, ("```",), (shape.close,))
     yield from trail(r, (shape.close,), (shape.open, shape.section_open, shape.section_close))
 
 
@@ -208,18 +245,19 @@ def _header(r: Reader, shape: NamedCalls) -> Steps[tuple[str, str]]:
     return text, mark
 
 
-def _typed_header(r: Reader, name: str) -> Steps[str]:
-    """``type SEP name``, the value in a code fence; or only ``name SEP`` before the value."""
+def _typed_header(r: Reader, name: str) -> Steps[tuple[str, bool]]:
+    """``type SEP name``, the value perhaps in a code fence; or only ``name SEP`` before the value."""
     yield from r.space()
     if (yield from r.at(("{",))):
-        return name
-    name, _ = yield from header_text(r, ("\n",), ("{",))
+        return name, False
+    name, _ = yield from header_text(r, ("\n",), ("{", "```"))
     yield from r.space()
-    if (yield from r.at(("```",))):
+    fenced = bool((yield from r.at(("```",))))
+    if fenced:
         r.take(r.pos + 3, "framing", "code fence")
         if (yield from r.at(("json",))):
             r.take(r.pos + 4, "framing", "code fence")
-    return name
+    return name, fenced
 
 
 def _checked(r: Reader, shape: NamedCalls, header: str) -> str:
@@ -252,9 +290,7 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
     if opened in shape.call_open:
         yield from call(offered_only=bool(shape.section_open))
         if shape.section_open:
-            yield from r.space()
-            if mark := (yield from r.at(shape.section_close)):
-                r.take(r.pos + len(mark), "framing", "closes the section")
+            yield from trail(r, shape.section_close, shape.call_open + shape.section_open)
         return
     yield from r.space()
     if (yield from r.at(("{",))):
@@ -262,11 +298,11 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
         r.end_call()
         yield from trail(r, shape.section_close, shape.section_open)
         return
-    yield from _section(r, shape.call_open, shape.section_close, call)
+    yield from _section(r, shape.call_open, shape.section_close, shape.section_open, call)
 
 
 def python_calls(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:
-    """A list of calls, certain only when the list is closed; bare, the first name must be an offered tool's."""
+    """A list of calls, certain only when the list is closed; bare, every name must be an offered tool's."""
     yield from r.space()
     if not (yield from r.at(("[",))):
         stop(r, "no list follows the opener")

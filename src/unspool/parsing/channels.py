@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from unspool.parsing.codecs.json import finish_arguments, json_object, stop
 from unspool.parsing.declaration import ChannelCalls
-from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, content_sink, reasoning_sink
+from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, content_sink, reasoning_sink
 from unspool.parsing.scanner import Watch, pattern
 
 _RECIPIENT = pattern(r"(?:^|\s)to=(\S+)")
@@ -55,7 +55,16 @@ def channels(r: Reader, shape: ChannelCalls, *, offered: bool) -> Steps[None]:
 
 def _start(r: Reader, shape: ChannelCalls) -> Steps[None]:
     """Skips the opening of a message: start marker and role."""
-    while (yield from r.at((shape.start,))):
+    while True:
+        ahead = r.space_end(r.pos) - r.pos
+        if ahead <= HOLD:
+            if r.pos + ahead == len(r.text) and not r.final:
+                yield
+                continue
+            if (r.pos + ahead == len(r.text) and r.spoke) or (yield from r.at((shape.start,), ahead)):
+                r.take(r.pos + ahead, "framing", "layout between messages")
+        if not (yield from r.at((shape.start,))):
+            return
         r.take(r.pos + len(shape.start), "framing", "starts a message")
         if (yield from r.at((shape.role,))):
             r.take(r.pos + len(shape.role), "framing", "role")
@@ -120,6 +129,8 @@ def _call(r: Reader, shape: ChannelCalls, name: str) -> Steps[None]:
             raise NotACall("the call has no name")
         r.start_call(name)
         yield from r.space()
+        if (yield from r.at(shape.ends)):
+            raise NotACall("the message is empty")
         if not (yield from r.at(("{",))):
             stop(r, "the arguments are no object")
         yield from json_object(r, r.arguments, streams=True)

@@ -11,7 +11,6 @@ from unspool.events import (
     Finish,
     FinishReason,
     ToolCallDelta,
-    ToolCallEnd,
     ToolCallStart,
     Usage,
 )
@@ -103,6 +102,7 @@ class Parser(Reader):
             trace=trace,
         )
         self.format = format
+        self.stops = shown.stops
         self._steps = turn(self, compile_grammar(shown, bool(offered), _forces_a_call(tool_choice)))
         self._finished = False
         self._calls_ended = False
@@ -186,24 +186,21 @@ class Parser(Reader):
         tail = turn_tail(self.format, prompt)
         for text, char in marks.items():
             tail = tail.replace(text, char)
-        self.in_prompt = True
+        self.begin_prompt(len(tail))
         events = self.feed_text(tail) if tail else self._step("")
-        self.in_prompt = False
-        self._stop = None
         if self.text[self.pos :].isspace():
             self.pos = len(self.text)
-        self.fresh = not any(isinstance(event, ContentDelta | ToolCallStart) for event in events)
-        self.calls_ended = False
-        self._base = -len(self.text)
-        if self._spans is not None:
-            self._spans.clear()
-        if self._started is not None or self._closed:
-            # The prompt ends inside a call or a list of calls: its beginning belongs to the answer.
-            ended = {event.index for event in events if isinstance(event, ToolCallEnd)}
-            begun = [event for event in events if isinstance(event, ToolCallStart | ToolCallDelta)]
-            self._first = [event for event in begun if event.index not in ended]
-        else:
-            self._index = -1
+        open_call = self._started is not None or bool(self._closed)
+        spoke = any(isinstance(event, ContentDelta | ToolCallStart) for event in events)
+        self.fresh = not spoke and not open_call
+        before = self.begin_output()
+        for event in events:
+            # A call that the prompt leaves open belongs to the answer.
+            match event:
+                case ToolCallStart(index, call_id, name) if index >= before:
+                    self._first.append(ToolCallStart(index - before, call_id, name))
+                case ToolCallDelta(index, arguments) if index >= before:
+                    self._first.append(ToolCallDelta(index - before, arguments))
 
 
 def _forces_a_call(choice: ToolChoice) -> bool:
@@ -211,7 +208,7 @@ def _forces_a_call(choice: ToolChoice) -> bool:
     if not isinstance(choice, Mapping):
         return choice not in ("auto", "none", None)
     if choice.get("type") == "allowed_tools":
-        return choice.get("allowed_tools", choice).get("mode") == "required"
+        return bool(choice.get("allowed_tools", choice).get("mode") == "required")
     return choice.get("type") not in ("auto", "none")
 
 

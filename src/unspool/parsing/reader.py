@@ -88,6 +88,7 @@ class Reader:
         self.fresh = True
         self.in_prompt = False
         self.calls_ended = False
+        self.stops: tuple[str, ...] = ()
         self._base = 0
         self._keep: int | None = None
         self._out: list[Event] = []
@@ -104,7 +105,6 @@ class Reader:
         self._probing = False
         self._raw: list[str] | None = None
         self._raw_from = 0
-        self._raw_spans = 0
         self._raw_base = 0
         self._index = -1
         self._started: ToolCallStart | None = None
@@ -175,9 +175,9 @@ class Reader:
     def take(self, end: int, kind: Kind = "framing", note: str = "") -> str:
         """Consumes up to ``end`` and says what the text was."""
         start = self.pos
-        if self._spans is not None and end > start:
-            self._spans.append(Span(self._base + start, self._base + end, kind, note))
         self.pos = end
+        if self._spans is not None and self.offset > max(self._base + start, 0):
+            self._spans.append(Span(max(self._base + start, 0), self.offset, kind, note))
         return self.text[start:end]
 
     def space(self) -> Steps[None]:
@@ -240,19 +240,27 @@ class Reader:
     def content(self, end: int, note: str = "plain text") -> None:
         """Everything up to ``end`` is content."""
         if end > self.pos:
-            self._out.append(ContentDelta(self.spell(self.take(end, "content", note))))
+            start = self.offset
+            if text := self._generated(self.take(end, "content", note), start):
+                self._out.append(ContentDelta(self.spell(text)))
             self.spoke = True
             self.fresh = False
 
     def reasoning(self, end: int, note: str = "inside reasoning") -> None:
         """Everything up to ``end`` is reasoning."""
         if end > self.pos:
-            self.say_reasoning(self.take(end, "reasoning", note))
+            start = self.offset
+            self.say_reasoning(self.take(end, "reasoning", note), start)
 
-    def say_reasoning(self, text: str) -> None:
-        """This text, consumed before, is reasoning."""
-        self._out.append(ReasoningDelta(self.spell(text)))
+    def say_reasoning(self, text: str, start: int) -> None:
+        """This text, consumed before from the offset ``start`` on, is reasoning."""
+        if text := self._generated(text, start):
+            self._out.append(ReasoningDelta(self.spell(text)))
         self.spoke = True
+
+    def _generated(self, text: str, start: int) -> str:
+        """Text that was read from the offset ``start`` on, without what the prompt has of it."""
+        return text if start >= 0 or self.in_prompt else text[-start:]
 
     def arguments_sink(self, convert: Callable[[str], str] | None = None) -> Callable[[str], list[Event]]:
         """For :meth:`flow`: the delta is argument text, as it stands or converted."""
@@ -299,7 +307,6 @@ class Reader:
         self._raw = []
         self._raw_from = self.pos
         self._raw_base = self._base + self.pos
-        self._raw_spans = len(self._spans or ())
 
     def start_call(self, name: str) -> None:
         """The call's name is complete."""
@@ -356,8 +363,8 @@ class Reader:
         self.confirm_calls()
         self._raw = None
 
-    def reject_call(self, why: NotACall) -> None:
-        """What was taken for a call is content, as it was written; a call cut by the token limit is nothing."""
+    def reject_call(self, why: NotACall, *, in_reasoning: bool = False) -> None:
+        """What was taken for a call is text, as it was written; a call cut by the token limit is nothing."""
         assert self._raw is not None
         if self._started is not None and not self._atomic:
             self._send_pieces()
@@ -368,15 +375,19 @@ class Reader:
         self._closed.clear()
         if isinstance(why, Unfinished):
             self.pos = len(self.text)
-        raw = "".join(self._raw) + self.text[self._raw_from : self.pos]
+        raw = self._generated("".join(self._raw) + self.text[self._raw_from : self.pos], self._raw_base)
         self._raw = None
         cut = isinstance(why, Unfinished) and self.cut
         if self._spans is not None:
-            del self._spans[self._raw_spans :]
+            start = max(self._raw_base, 0)
+            self._forget(start)
             note = "call cut by the token limit" if cut else f"no call: {why}"
-            self._spans.append(Span(self._raw_base, self._base + self.pos, "cut" if cut else "content", note))
+            if self.offset > start:
+                kind: Kind = "cut" if cut else "reasoning" if in_reasoning else "content"
+            self._spans.append(Span(start, self.offset, kind, note))
         if raw and not cut:
-            self._out.append(ContentDelta(self.spell(raw)))
+            said = ReasoningDelta if in_reasoning else ContentDelta
+            self._out.append(said(self.spell(raw)))
         self.spoke = True
         self.fresh = False
 
@@ -384,7 +395,6 @@ class Reader:
 
     def probe(self, steps: Steps[Any]) -> Steps[str | None]:
         """Runs a call reader only as far as the name; reads nothing for good. ``None``: no call opens here."""
-        spans = len(self._spans or ())
         start = self._keep = self.pos
         self._probing = True
         try:
@@ -400,22 +410,49 @@ class Reader:
             start = self._keep
             self._keep = None
             self.pos = start
-            if self._spans is not None:
-                del self._spans[spans:]
+            self._forget(self.offset)
         return None
+
+    def begin_prompt(self, size: int) -> None:
+        """The next ``size`` characters are the prompt's: their offsets are negative."""
+        self.in_prompt = True
+        self._base = -size
+
+    def begin_output(self) -> int:
+        """Calls count from here; returns the number that the first one had until now."""
+        self.in_prompt = False
+        self._stop = None
+        self.calls_ended = False
+        # A call that the prompt leaves open is the output's.
+        before = self._index + 1 - len(self._closed) - (self._started is not None)
+        self._index -= before
+        self._closed = [(_renumbered(start, before), pieces) for start, pieces in self._closed]
+        self._started = self._started and _renumbered(self._started, before)
+        return before
 
     def rewind(self, text: str, offset: int) -> None:
         """Gives text back that was read from ``offset`` (characters of the whole generation) on."""
         self.text = text
         self.pos = 0
         self._base = offset
-        if self._spans is not None:
-            self._spans = [span for span in self._spans if span.end <= offset]
+        self._forget(offset)
+
+    def _forget(self, offset: int) -> None:
+        """Drops the spans behind ``offset``: that text is read again, or became something else."""
+        while self._spans and self._spans[-1].end > offset:
+            self._spans.pop()
 
     @property
     def offset(self) -> int:
-        """How many characters of the generation were read."""
+        """Where the cursor is in the generation, in characters; negative in the prompt.
+
+        Exact with a trace; without, characters that flowed are not counted.
+        """
         return self._base + self.pos
+
+
+def _renumbered(start: ToolCallStart, before: int) -> ToolCallStart:
+    return ToolCallStart(start.index - before, start.id, start.name)
 
 
 def content_sink(delta: str) -> list[Event]:

@@ -198,14 +198,14 @@ def _bare(r: Reader, g: Grammar, ahead: int) -> Steps[bool]:
     return True
 
 
-def _call(r: Reader, calls: Calls, end: int, mark: str) -> Steps[bool]:
+def _call(r: Reader, calls: Calls, end: int, mark: str, *, in_reasoning: bool = False) -> Steps[bool]:
     """Reads what a call opener promises; whether there was a call."""
     r.begin_call()
     r.take(end, "framing", "opens a call")
     try:
         yield from _READERS[type(calls)](r, calls, mark)
     except NotACall as why:
-        r.reject_call(why)
+        r.reject_call(why, in_reasoning=in_reasoning)
         return False
     r.end_call()
     return True
@@ -292,10 +292,10 @@ def _ends_at_call(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: 
         end = found.start() if found else len(r.text)
         if r.final and not (found and found.lastindex):
             r.rewind("".join(held) + r.text[r.pos :], start)
-            return True
+            return (yield from _call(r, calls, r.pos + size, mark, in_reasoning=True))
         held.append(r.take(end, "reasoning", "a call drafted inside reasoning"))
         if found and found.lastindex:
-            r.say_reasoning("".join(held))
+            r.say_reasoning("".join(held), start)
             r.take(found.end(), "framing", "closes the reasoning")
             yield from r.pad(block.after, "layout after the reasoning closer")
             return True

@@ -26,6 +26,9 @@ _string_stop = pattern(r'["\\\x00-\x1f]').search
 _structure_stop = pattern(f"[^{_LOOSE[1:]}").search
 _partial_escape = pattern(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
+_BESIDES = ("type", "id", "function", "index")
+"""Members that a call may have besides name and arguments."""
+
 _CONTROLS = {chr(code): json.dumps(chr(code))[1:-1] for code in range(0x20)}
 
 
@@ -180,6 +183,7 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
     name: str | None = None
     early: list[str] | None = None
     seen = False
+    unknown = ""
     r.take(r.pos + 1, "framing", "call object")
     while True:
         yield from r.space()
@@ -210,14 +214,18 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
             else:
                 r.start_call(name)
                 yield from _arguments_value(r, r.arguments, streams=True)
-        elif offered_only and key not in ("type", "id", "function", "index"):
-            raise NotACall(f"a call has no member {key!r}")
         else:
+            if key not in _BESIDES:
+                unknown = key
+            if unknown and offered_only:
+                raise NotACall(f"a call has no member {key!r}")
             yield from _skip_value(r)
     if name is None:
         raise NotACall("the object has no name")
     if not seen:
-        _without_arguments(r, name)
+        if unknown:
+            raise NotACall(f"a call has no member {unknown!r}, and there are no arguments")
+        without_arguments(r, name)
     finish_arguments(r)
 
 
@@ -228,11 +236,11 @@ def _check_name(r: Reader, name: str, offered_only: bool) -> None:
         raise NotACall(f"no tool {name!r} was offered")
 
 
-def _without_arguments(r: Reader, name: str) -> None:
-    """An object with only a name is a call if the offered tool needs no arguments."""
+def without_arguments(r: Reader, name: str) -> None:
+    """A call with only a name is one if the offered tool needs no arguments."""
     tool = r.tools.get(name)
     if tool is None or tool.required:
-        raise NotACall("the object has no arguments")
+        raise NotACall("the call has no arguments")
     r.start_call(name)
     r.arguments("{}")
 

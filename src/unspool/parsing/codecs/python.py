@@ -18,7 +18,7 @@ DEPTH = 64
 """Deepest nesting of a value."""
 
 _WORD = pattern(r"[^\s,=:()\[\]{}'\"]*+")
-_NAME = pattern(r"[A-Za-z_][\w.\-]*")
+_NAME = pattern(r"[^\W\d][\w.\-]*")
 _ESCAPE = pattern(
     r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|[^xuU0-7\r]|\r(?!\n)|[xuU])"
 )

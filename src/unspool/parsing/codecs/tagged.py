@@ -44,22 +44,24 @@ def _value_watch(shape: TaggedCalls) -> Watch:
 def header_text(r: Reader, ends: tuple[str, ...], stops: tuple[str, ...] = ()) -> Steps[tuple[str, str]]:
     """Reads up to one of ``ends`` (consumed) or ``stops`` (not); returns the text and what ended it."""
     watch = _header_watch(ends, stops)
+    most = HEADER + max(map(len, ends + stops))
     offset = 0
     while True:
-        found = watch.find(r.text, r.pos + offset, r.final)
-        end = found.start() if found else len(r.text)
-        if end - r.pos > HEADER:
+        window = r.text[r.pos : r.pos + most]
+        ended = r.final and r.pos + len(window) == len(r.text)
+        found = watch.find(window, offset, ended)
+        offset = found.start() if found else len(window)
+        if offset > HEADER:
             r.take(r.pos + HEADER)
             raise NotACall("the header of the call has no end")
         if found and found.lastindex:
-            text = r.spell(r.take(end, "name", "header"))
+            text = r.spell(r.take(r.pos + offset, "name", "header"))
             mark = found.group(found.lastindex)
             if found.lastindex == 1:
-                r.take(found.end(), "framing", "end of the header")
+                r.take(r.pos + len(mark), "framing", "end of the header")
             return text, mark
-        if r.final:
+        if ended:
             raise Unfinished("the text ends inside the header of a call")
-        offset = end - r.pos
         yield
 
 
@@ -122,7 +124,7 @@ def tagged_call(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[N
 
 def _parameters(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments) -> Steps[None]:
     whole = ("{",) if shape.section_open and not shape.whole_open else (shape.whole_open,)
-    endings = shape.section_close + shape.call_open
+    endings = shape.section_close + shape.call_open + r.stops
     while True:
         yield from r.space()
         mark = yield from r.at(shape.param_open + shape.call_close + endings + whole)
@@ -250,7 +252,7 @@ def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments, val
         literal = found.group(found.lastindex)
         size = found.end() - found.start()
         if found.lastindex == 1:
-            after = shape.param_open + shape.call_close + shape.section_close + shape.call_open
+            after = shape.param_open + shape.call_close + shape.section_close + shape.call_open + r.stops
             if r.certain(literal) or (yield from _followed_by(r, size, after)):
                 r.take(r.pos + size, "framing", "closes the value")
                 return
@@ -259,7 +261,7 @@ def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments, val
                 r.take(r.pos + size - len(literal), "framing", "the value's closer is missing")
                 return
         elif r.certain(literal) or (
-            yield from _followed_by(r, size, shape.section_close + shape.section_open + shape.call_open)
+            yield from _followed_by(r, size, shape.section_close + shape.section_open + shape.call_open + r.stops)
         ):
             r.take(r.pos + size - len(literal), "framing", "the value's closer is missing")
             return

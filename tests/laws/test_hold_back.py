@@ -1,0 +1,86 @@
+"""Law 5: at most one possible marker waits, and plain words leave at once."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.strategies import FORMATS, TOOLS, every_format, markers, offered, reasons, requests, soups
+from unspool import ContentDelta, Event, Format, Message, Parser, ReasoningDelta, ToolCall, ToolCallDelta
+from unspool.formats import write
+from unspool.parsing.reader import HEADER, HOLD
+
+Where = Literal["content", "reasoning", "argument"]
+PLACES: dict[Where, Message] = {
+    "content": Message(content="HERE"),
+    "reasoning": Message(reasoning="HERE"),
+    "argument": Message(tool_calls=(ToolCall("", "get_weather", '{"city": "HERE"}'),)),
+}
+
+
+def bound(fmt: Format) -> int:
+    """Most characters that may wait: a marker, with layout before it, that may yet be a whole header."""
+    pads = [fmt.before_call, fmt.before_call_accepts, fmt.lead]
+    pads += [pad for block in fmt.reasoning for pad in (block.open_pad, block.close_pad, block.after)]
+    return max(map(len, markers(fmt))) + max(map(len, pads)) + HOLD + HEADER
+
+
+@every_format
+@given(data=st.data())
+def test_what_waits_is_bounded(name: str, data: st.DataObject) -> None:
+    fmt = FORMATS[name]
+    text = data.draw(soups(fmt), label="text")
+    parser = Parser(fmt, **offered(data.draw(requests(fmt), label="request")))
+    for char in text * 3:
+        parser.feed(char)
+        assert len(parser.text) - parser.pos <= bound(fmt)
+
+
+def said(events: list[Event], where: Where) -> str:
+    texts = []
+    for event in events:
+        match event:
+            case ContentDelta(text) if where == "content":
+                texts.append(text)
+            case ReasoningDelta(text) if where == "reasoning":
+                texts.append(text)
+            case ToolCallDelta(_, text) if where == "argument":
+                texts.append(text)
+            case _:
+                raise AssertionError(f"{event} in {where}")
+    return "".join(texts)
+
+
+@pytest.mark.parametrize("where", PLACES)
+@every_format
+@given(words=st.lists(st.text("abcdefghijklmnoprstuvwxyzABCDéßж日本", min_size=1), min_size=1, max_size=4))
+def test_words_leave_at_once(name: str, where: Where, words: list[str]) -> None:
+    fmt = FORMATS[name]
+    if where == "reasoning" and not reasons(fmt):
+        assert not fmt.reasoning
+        return
+    parser = Parser(fmt, tools=TOOLS)
+    before = write(fmt, PLACES[where])
+    parser.feed(before[: before.index("HERE")])
+    for number, word in enumerate(words):
+        # A space may be the layout before a marker; it waits for one character.
+        waiting = " " if number else ""
+        assert said(parser.feed(waiting), where) in ("", waiting)
+        for index, letter in enumerate(word):
+            sent = said(parser.feed(letter), where)
+            # The quote before a first letter may have waited with it: three of them would be another quote.
+            assert sent.endswith(letter) if index == 0 else sent == letter
+
+
+@every_format
+def test_words_and_what_they_are_part_of_add_up(name: str) -> None:
+    fmt = FORMATS[name]
+    parser = Parser(fmt, tools=TOOLS)
+    text = write(fmt, PLACES["argument"]).replace("HERE", "a b c")
+    sent = [e.arguments for char in text for e in parser.feed(char) if isinstance(e, ToolCallDelta)]
+    assert json.loads("".join(sent)) == {"city": "a b c"}
+    assert len(sent) > 4

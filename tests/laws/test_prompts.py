@@ -1,0 +1,82 @@
+"""Law 9: the prompt decides where the output starts, and nothing before its last turn opener does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws.strategies import FORMATS, events_of, every_format, merged, requests, soups
+from unspool import ContentDelta, Finish, Format, ReasoningDelta
+from unspool.parsing.declaration import ChannelCalls, Reasoning
+
+BLOCKS = [
+    pytest.param(name, block, id=f"{name}-{block.open}")
+    for name, fmt in FORMATS.items()
+    for block in fmt.reasoning
+]
+
+
+def _turn(fmt: Format) -> str:
+    return fmt.turns[0]
+
+
+@pytest.mark.parametrize(("name", "block"), BLOCKS)
+def test_the_same_words_are_what_the_prompt_makes_of_them(name: str, block: Reasoning) -> None:
+    fmt = FORMATS[name]
+    opened, closed = block.open + block.open_pad, block.close + block.after
+
+    def said(tail: str, words: str) -> list[tuple[object, ...]]:
+        return merged(events_of(fmt, [*words], {"tools": "all", "prompt": _turn(fmt) + tail}))
+
+    reasoning, content = (ReasoningDelta.__name__, "Hm."), (ContentDelta.__name__, "Hm.")
+    end = (Finish.__name__, "stop")
+    assert said(opened, "Hm.") == [reasoning, end]
+    assert said(block.open, "Hm.") == [reasoning, end]
+    assert said(opened + "Well. ", "Hm.") == [reasoning, end]
+    assert said(opened, "Hm." + block.close_pad + closed + "Hm.") == [reasoning, content, end]
+    assert said(opened + block.close_pad + closed, "Hm.") == [content, end]
+    assert said("", "Hm.") == [content, end]
+    assert said("", opened + "Hm." + block.close_pad + closed + "Hm.") == [reasoning, content, end]
+    assert said("Ok. ", "Hm.") == [content, end]
+
+
+@every_format
+def test_a_harmony_prompt_may_end_inside_a_message(name: str) -> None:
+    fmt = FORMATS[name]
+    if not isinstance(fmt.calls, ChannelCalls):
+        assert all(block.open for block in fmt.reasoning)
+        return
+    shape = fmt.calls
+    reasoning, content = (ReasoningDelta.__name__, "Hm."), (ContentDelta.__name__, "Hm.")
+    tails = {
+        shape.channel + shape.reasoning_channels[0] + shape.message: reasoning,
+        shape.channel + "final" + shape.message: content,
+        "": content,
+    }
+    for tail, said in tails.items():
+        events = events_of(fmt, [*"Hm."], {"tools": "all", "prompt": _turn(fmt) + tail})
+        assert merged(events) == [said, (Finish.__name__, "stop")]
+
+
+@every_format
+@given(data=st.data())
+def test_earlier_turns_decide_nothing(name: str, data: st.DataObject) -> None:
+    fmt = FORMATS[name]
+    text = data.draw(soups(fmt), label="text")
+    before = data.draw(soups(fmt), label="before")
+    request = data.draw(requests(fmt), label="request")
+    # A default start has no turn opener, and none is in front of a bare tail.
+    prompt = request["prompt"] if request["prompt"] and request["prompt"].startswith(_turn(fmt)) else _turn(fmt)
+    alone, after = ({**request, "prompt": prefix + prompt} for prefix in ("", before))
+    assert merged(events_of(fmt, [text], after)) == merged(events_of(fmt, [text], alone))
+
+
+@every_format
+@given(data=st.data())
+def test_no_prompt_means_the_start_that_the_format_declares(name: str, data: st.DataObject) -> None:
+    fmt = FORMATS[name]
+    text = data.draw(soups(fmt), label="text")
+    request = data.draw(requests(fmt), label="request")
+    declared = events_of(fmt, [text], {**request, "prompt": _turn(fmt) + fmt.start})
+    assert merged(events_of(fmt, [text], {**request, "prompt": None})) == merged(declared)
