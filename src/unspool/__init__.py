@@ -111,12 +111,20 @@ def explain(
     tool_choice: ToolChoice = "auto",
     prompt: str | None = None,
     finish_reason: str | None = "stop",
+    parallel_tool_calls: bool = True,
 ) -> list[Span]:
     """What each character of a generation became, and why: spans that cover ``raw`` once, in order."""
     from unspool.parsing.parser import Parser
     from unspool.parsing.reader import Span
 
-    parser = Parser(get_format(format), tools=tools, tool_choice=tool_choice, prompt=prompt, trace=True)
+    parser = Parser(
+        get_format(format),
+        tools=tools,
+        tool_choice=tool_choice,
+        prompt=prompt,
+        parallel_tool_calls=parallel_tool_calls,
+        trace=True,
+    )
     parser.feed(raw)
     parser.finish(finish_reason)
     merged: list[Span] = []

@@ -35,11 +35,7 @@ def _dsml(section: str, space: str) -> TaggedCalls:
         section_close=tuple(dict.fromkeys(f"</{name}>" for name in sections)),
         call_open=tuple(dict.fromkeys((f"<{mark}{space}invoke", f"<{mark}invoke", f"<{mark} invoke"))),
         header_end=(">",),
-        param_open=tuple(
-            dict.fromkeys(
-                (f"<{mark}{space}parameter", f"<{mark}parameter", f"<{mark} parameter", "<parameter name=")
-            )
-        ),
+        param_open=tuple(dict.fromkeys((f"<{mark}{space}parameter", f"<{mark}parameter", f"<{mark} parameter"))),
         key_end=(">",),
         value_close=tuple(
             dict.fromkeys((f"</{mark}{space}parameter>", f"</{mark}parameter>", f"</{mark} parameter>"))
@@ -63,8 +59,8 @@ def _dsml(section: str, space: str) -> TaggedCalls:
 _V3 = Format(
     name="deepseek_v3",
     summary="special-token section, JSON arguments in a code fence; reasoning in <think>",
-    aliases=("deepseek_r1", "deepseek", "cogito", "deepseek_v3_0324"),
-    models=("deepseek-ai/DeepSeek-V3-0324", "deepseek-ai/DeepSeek-R1-0528"),
+    aliases=("deepseek", "cogito", "deepseek_v3_0324"),
+    models=("deepseek-ai/DeepSeek-V3-0324", "deepseek-ai/DeepSeek-R1"),
     reasoning=(replace(_THINK, open_pad="\n", close_pad="\n", after="\n\n"),),
     calls=replace(
         _SECTION,
@@ -75,15 +71,15 @@ _V3 = Format(
     stops=_STOPS,
     between_calls="\n",
     engine_names={
-        "vllm": ("deepseek_v3", "deepseek_r1"),
-        "sglang": ("deepseekv3", "deepseek-r1"),
-        "vllm-mlx": ("deepseek", "deepseek_v3", "deepseek_r1"),
+        "vllm": ("deepseek_v3",),
+        "sglang": ("deepseekv3",),
+        "vllm-mlx": ("deepseek", "deepseek_v3"),
         "dynamo": ("deepseek_v3",),
         "smg": ("deepseek",),
         "ollama": ("cogito",),
         "canitoolcall": ("deepseek",),
     },
-    source="chat templates of deepseek-ai/DeepSeek-V3-0324 and DeepSeek-R1-0528",
+    source="chat template of deepseek-ai/DeepSeek-V3-0324",
 )
 
 _V32 = Format(
@@ -110,6 +106,21 @@ _V32 = Format(
 
 FORMATS = (
     _V3,
+    replace(
+        _V3,
+        name="deepseek_r1",
+        summary="the calls of deepseek_v3 after reasoning in <think>, which the prompt opens",
+        aliases=("deepseek_r1_0528",),
+        models=("deepseek-ai/DeepSeek-R1-0528", "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"),
+        start="<think>\n",
+        engine_names={
+            "vllm": ("deepseek_r1",),
+            "sglang": ("deepseek-r1",),
+            "vllm-mlx": ("deepseek_r1",),
+            "dynamo": ("basic",),
+        },
+        source="chat template of deepseek-ai/DeepSeek-R1-0528",
+    ),
     replace(
         _V3,
         name="deepseek_v31",

@@ -1,6 +1,12 @@
 """Gemma 4: relaxed JSON with a quote token, reasoning in a labelled channel that may recur."""
 
+from dataclasses import replace
+
 from unspool.parsing.declaration import Format, NamedCalls, Reasoning, RelaxedArguments
+
+_THOUGHT = Reasoning(
+    "<|channel>thought", "<channel|>", open_pad="\n", close_pad="\n", recurs=True, ends_at_call=True
+)
 
 FORMATS = (
     Format(
@@ -8,14 +14,11 @@ FORMATS = (
         summary='<|tool_call>call:NAME{key:<|"|>text<|"|>}; reasoning in <|channel>thought',
         aliases=("gemma_4",),
         models=("google/gemma-4-31B-it", "google/gemma-4-E4B-it"),
-        reasoning=(
-            Reasoning("<|channel>thought", "<channel|>", open_pad="\n", close_pad="\n", recurs=True),
-            # Some outputs leave the label out.
-            Reasoning("<|channel>", "<channel|>", open_pad="\n", close_pad="\n", recurs=True),
-        ),
+        # Some outputs leave the label out.
+        reasoning=(_THOUGHT, replace(_THOUGHT, open="<|channel>")),
         calls=NamedCalls(
             open="<|tool_call>",
-            header_stops=("{", "(", "<tool_call|>"),
+            header_stops=("{", "<tool_call|>"),
             close="<tool_call|>",
             arguments=RelaxedArguments('<|"|>'),
             prefixes=("call:", ":"),

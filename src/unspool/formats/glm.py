@@ -25,7 +25,6 @@ _GLM47 = Format(
     turns=("<|assistant|>",),
     start="<think>",
     stops=("<|user|>", "<|observation|>", "<|endoftext|>"),
-    before_call_accepts="",
     engine_names={
         "vllm": ("glm47",),
         "sglang": ("glm47",),
@@ -45,7 +44,7 @@ FORMATS = (
         summary="<tool_call>NAME with <arg_key>/<arg_value> pairs on lines; the model opens <think>",
         aliases=("glm", "glm_4.5", "glm_4.6", "glm46"),
         models=("zai-org/GLM-4.5", "zai-org/GLM-4.5-Air", "zai-org/GLM-4.6"),
-        reasoning=(Reasoning("<think>", "</think>", close_pad="", after="\n", ends_at_call=True),),
+        reasoning=(Reasoning("<think>", "</think>", after="\n", ends_at_call=True),),
         calls=replace(
             GLM_CALLS,
             written=TaggedLayout(after_header="\n", between_key_value="\n", after_param="\n"),

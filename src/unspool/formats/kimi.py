@@ -59,7 +59,11 @@ FORMATS = (
         summary="channels of <|open|>NAME<|sep|>: think, response, tools with typed argument elements",
         aliases=("kimi3", "xtml"),
         models=("moonshotai/Kimi-K3",),
-        reasoning=(Reasoning(_open("think"), _close("think"), ends_at=(_open("response"),), ends_at_call=True),),
+        reasoning=(
+            Reasoning(
+                _open("think"), _close("think"), ends_at=(_open("response"),), recurs=True, ends_at_call=True
+            ),
+        ),
         calls=TaggedCalls(
             section_open=(_open("tools"),),
             section_close=(_close("tools"),),

@@ -15,7 +15,7 @@ FORMATS = (
             open=("<|python_tag|>",),
             bare=True,
             separators=";",
-            arguments_keys=("parameters", "arguments"),
+            arguments_keys=("parameters", "arguments", "args", "input"),
         ),
         turns=(
             "<|start_header_id|>assistant<|end_header_id|>\n\n",

@@ -19,8 +19,8 @@ FORMATS = (
             "mistralai/Ministral-3-14B-Reasoning-2512",
         ),
         reasoning=(
-            Reasoning("[THINK]", "[/THINK]", recurs=True),
-            Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n"),
+            Reasoning("[THINK]", "[/THINK]", recurs=True, ends_at_call=True),
+            Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n\n", ends_at_call=True),
         ),
         calls=NamedCalls(
             open="[TOOL_CALLS]",

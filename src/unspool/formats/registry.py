@@ -44,6 +44,11 @@ def register(fmt: Format) -> Format:
 
     Raises ``ValueError`` if its own name or an alias belongs to another format.
     """
+    _load()
+    return _add(fmt)
+
+
+def _add(fmt: Format) -> Format:
     for name in (fmt.name, *fmt.aliases):
         owner = _names.get(_key(name))
         if owner is not None and owner != fmt.name:
@@ -65,7 +70,7 @@ def _load() -> None:
     for family in _FAMILIES:
         module = importlib.import_module(f"unspool.formats.{family}")
         for fmt in module.FORMATS:
-            register(fmt)
+            _add(fmt)
 
 
 def formats() -> list[Format]:
@@ -77,10 +82,13 @@ def formats() -> list[Format]:
 def get_format(name: str | Format) -> Format:
     """The format of this name: canonical, an alias, an engine's parser name, or ``reasoning+tools``.
 
-    Case, dashes, dots and underscores make no difference. Raises :class:`UnknownFormatError`.
+    Case, dashes, dots and underscores make no difference. Raises :class:`UnknownFormatError`, and ``ValueError``
+    for a combination of formats that can't be combined.
     """
     if isinstance(name, Format):
         return name
+    if not isinstance(name, str):
+        raise TypeError(f"a format is named by text, not by {type(name).__name__}")
     _load()
     if "+" in name:
         return _combined(name)
@@ -97,8 +105,8 @@ def _combined(name: str) -> Format:
     first, _, second = name.partition("+")
     reasoning, tools = get_format(first), get_format(second)
     for part in (reasoning, tools):
-        if isinstance(part.calls, ChannelCalls):
-            raise UnknownFormatError(name, [part.name])
+        if isinstance(part.calls, ChannelCalls) or "+" in part.name:
+            raise ValueError(f"{name!r} can't be combined: {part.name!r} goes only by itself")
     return replace(
         tools,
         name=f"{reasoning.name}+{tools.name}",

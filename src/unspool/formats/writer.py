@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from unspool.formats.registry import get_format
 from unspool.message import Message, ToolCall
 from unspool.parsing.declaration import (
     Calls,
@@ -29,11 +30,12 @@ class WriteError(ValueError):
     """The format can't carry something of the message; the text says what."""
 
 
-def write(fmt: Format, message: Message, *, prompt: str | None = None) -> str:
+def write(format: str | Format, message: Message, *, prompt: str | None = None) -> str:
     """What the model would have written after ``prompt`` (default: the format's own start) for this message.
 
     The terminator of the turn is not included. Raises :class:`WriteError`.
     """
+    fmt = get_format(format)
     tail = turn_tail(fmt, prompt)
     if isinstance(fmt.calls, ChannelCalls):
         return _channels(fmt.calls, message)
@@ -45,8 +47,8 @@ def write(fmt: Format, message: Message, *, prompt: str | None = None) -> str:
         text += content + after if tail.endswith(before) else before + content + after
         content = ""
     calls = _calls(fmt, message.tool_calls) if message.tool_calls else ""
-    if not text or (opened is None and message.reasoning is None):
-        text = fmt.lead + text
+    if opened is None and message.reasoning is None:
+        text = _layout(fmt, tail) + text
     if fmt.calls_first:
         text += calls + content
     else:
@@ -54,6 +56,13 @@ def write(fmt: Format, message: Message, *, prompt: str | None = None) -> str:
             content + (fmt.before_call if content and calls else fmt.before_call_alone if calls else "") + calls
         )
     return text + fmt.turn_end
+
+
+def _layout(fmt: Format, tail: str) -> str:
+    """The layout that is due: at the start of the turn, or behind the closer with which the prompt ends."""
+    if not tail:
+        return fmt.lead
+    return next((block.after for block in fmt.reasoning if tail.endswith(block.close)), "")
 
 
 def _open_block(fmt: Format, tail: str) -> Reasoning | None:

@@ -293,11 +293,15 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
             yield from trail(r, shape.section_close, shape.call_open + shape.section_open)
         return
     yield from r.space()
-    if (yield from r.at(("{",))):
+    body = yield from r.at(("{", *shape.section_close))
+    if body == "{":
         yield from call_object(r, _LIST, offered_only=False)
         r.end_call()
         yield from trail(r, shape.section_close, shape.section_open)
         return
+    if body and shape.section_per_call:
+        r.take(r.pos + len(body))
+        raise NotACall("there is no call between the markers")
     yield from _section(r, shape.call_open, shape.section_close, shape.section_open, call)
 
 

@@ -48,7 +48,7 @@ class JsonCalls:
     written_list: bool = False
     separators: str = ""
     name_keys: tuple[str, ...] = ("name",)
-    arguments_keys: tuple[str, ...] = ("arguments", "parameters")
+    arguments_keys: tuple[str, ...] = ("arguments", "parameters", "args", "input")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from unspool.events import (
@@ -79,6 +79,10 @@ class Parser(Reader):
         parallel_tool_calls: bool = True,
         trace: bool = False,
     ) -> None:
+        if not isinstance(format, Format):
+            raise TypeError(f"format must be a Format, not {format!r}; unspool.get_format(name) gives one")
+        if prompt is not None and not isinstance(prompt, str):
+            raise TypeError(f"prompt must be the rendered prompt's text, not {type(prompt).__name__}")
         if arguments not in ("incremental", "atomic"):
             raise ValueError(f"arguments must be 'incremental' or 'atomic', not {arguments!r}")
         offered = offered_tools(tools)
@@ -103,9 +107,8 @@ class Parser(Reader):
         )
         self.format = format
         self.stops = shown.stops
-        self._steps = turn(self, compile_grammar(shown, bool(offered), _forces_a_call(tool_choice)))
+        self._steps = turn(self, compile_grammar(shown, bool(offered), _forces_a_call(tool_choice, offered)))
         self._finished = False
-        self._calls_ended = False
         self._first: list[Event] = []
         self._start_from(prompt, marks)
 
@@ -203,10 +206,14 @@ class Parser(Reader):
                     self._first.append(ToolCallDelta(index - before, arguments))
 
 
-def _forces_a_call(choice: ToolChoice) -> bool:
+def _forces_a_call(choice: ToolChoice, offered: Container[str]) -> bool:
     """Whether a call must come: then it may come as the plain JSON that some engines constrain to."""
     if not isinstance(choice, Mapping):
-        return choice not in ("auto", "none", None)
+        if choice in ("auto", "none", None):
+            return False
+        if choice in ("required", "any") or choice in offered:
+            return True
+        raise ValueError(f"tool_choice must be auto, none, required or an offered tool's name, not {choice!r}")
     if choice.get("type") == "allowed_tools":
         return bool(choice.get("allowed_tools", choice).get("mode") == "required")
     return choice.get("type") not in ("auto", "none")

@@ -31,7 +31,9 @@ HOLD = 64
 HEADER = 256
 """Most characters a call's header may have; more is no header."""
 
-SENTINELS = range(0xD800, 0xDFFF)
+PROBE = 4096
+"""Most characters between a call's opener inside open reasoning and the end of its name."""
+
 _SENTINEL = pattern("[\ud800-\udfff]")
 _SPACE = pattern(r"[ \t\r\n]*+")
 
@@ -119,6 +121,8 @@ class Reader:
         """The events that this text makes certain."""
         if not delta:
             return []
+        if not isinstance(delta, str):
+            raise TypeError(f"feed takes text, not {type(delta).__name__}; feed_tokens takes token ids")
         if self._stop is not None and (
             self._stop(delta) is None or (self._whole is not None and self._whole(delta))
         ):
@@ -382,9 +386,9 @@ class Reader:
             start = max(self._raw_base, 0)
             self._forget(start)
             note = "call cut by the token limit" if cut else f"no call: {why}"
+            kind: Kind = "cut" if cut else "reasoning" if in_reasoning else "content"
             if self.offset > start:
-                kind: Kind = "cut" if cut else "reasoning" if in_reasoning else "content"
-            self._spans.append(Span(start, self.offset, kind, note))
+                self._spans.append(Span(start, self.offset, kind, note))
         if raw and not cut:
             said = ReasoningDelta if in_reasoning else ContentDelta
             self._out.append(said(self.spell(raw)))
@@ -398,9 +402,12 @@ class Reader:
         start = self._keep = self.pos
         self._probing = True
         try:
-            yield from steps
+            for _ in steps:
+                if len(self.text) - self._keep > PROBE + HOLD:
+                    return None
+                yield
         except Opened as opened:
-            return opened.name
+            return opened.name if self.pos - self._keep <= PROBE else None
         except Unfinished:
             raise
         except NotACall:

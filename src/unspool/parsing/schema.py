@@ -63,11 +63,13 @@ class Tool:
 def offered_tools(tools: Iterable[Mapping[str, Any]] | None) -> dict[str, Tool]:
     """Resolves OpenAI function tools (also the bare ``{"name", "parameters"}`` form), by name."""
     offered = {}
-    for tool in tools or ():
-        function = tool.get("function", tool)
+    if isinstance(tools, Mapping | str):
+        raise TypeError(f"tools must be a list of OpenAI function tools, not a {type(tools).__name__}")
+    for number, tool in enumerate(tools or ()):
+        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
         name = function.get("name") if isinstance(function, Mapping) else None
-        if not isinstance(name, str):
-            raise ValueError(f"a tool needs a function with a name, got {tool!r}")
+        if not isinstance(function, Mapping) or not isinstance(name, str):
+            raise ValueError(f"tools[{number}] must be a function tool with a name, not {tool!r}")
         schema = function.get("parameters", function.get("input_schema"))
         offered[name] = _tool(name, schema if isinstance(schema, Mapping) else {})
     return offered
@@ -105,15 +107,26 @@ def _parts(schema: Any, root: Mapping[str, Any], seen: set[int]) -> list[Mapping
 def _refer(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
     """What a local ``$ref`` points to, ``None`` if there is none."""
     reference = schema.get("$ref")
-    if not isinstance(reference, str) or not reference.startswith("#"):
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
     target: Any = root
-    for step in reference[1:].split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(target, Mapping):
+    for step in reference.split("/")[1:]:
+        key = _percent_decoded(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(target, Mapping):
+            target = target.get(key)
+        elif isinstance(target, list) and key.isascii() and key.isdigit() and int(key) < len(target):
+            target = target[int(key)]
+        else:
             return None
-        target = target.get(key)
     return target
+
+
+def _percent_decoded(text: str) -> str:
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote  # rarely needed, and slow to import
+
+    return unquote(text)
 
 
 def resolve(schema: Any, root: Mapping[str, Any]) -> Types:
@@ -195,7 +208,11 @@ def convert(text: str, types: Types) -> str:
     if types == STRING:
         return quote(text)
     stripped = text.strip()
-    if types <= JSON or "string" in types:
+    if not types.isdisjoint(JSON):
+        found = _exact(stripped, JSON)
+        if found is not None or types == JSON:
+            return found or quote(text)
+    elif not types or "string" in types:
         return _exact(stripped, types) or quote(text)
     for member in ("null", "integer", "number", "boolean", "object", "array"):
         if member in types:

@@ -168,8 +168,11 @@ def _parameter(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments)
         found = attributes(header, entities=shape.attribute_entities)
         key = found.get(shape.key_attribute, "")
         flag = found.get(shape.type_attribute) if shape.type_attribute else None
-        if flag is not None:
-            types = STRING if flag in ("true", "string") else JSON
+        if flag in ("true", "string"):
+            types = STRING
+        elif flag is not None:
+            # What is no JSON may still be Python's spelling of the type.
+            types = JSON | (frozenset({flag}) if flag != "false" else tool.type_of(key) - STRING)
     else:
         key = header.strip()
     if not key:
