@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -81,8 +83,28 @@ def test_reasoning_of_one_format_with_the_calls_of_another() -> None:
 
 @pytest.mark.parametrize("name", ["qwen3+harmony", "harmony+qwen3"])
 def test_routed_messages_cannot_be_combined(name: str) -> None:
-    with pytest.raises(unspool.UnknownFormatError, match="gpt_oss"):
+    with pytest.raises(ValueError, match="'gpt_oss' goes only by itself"):
         unspool.get_format(name)
+
+
+def test_a_combination_is_of_two() -> None:
+    with pytest.raises(ValueError, match="goes only by itself"):
+        unspool.get_format("qwen3+mistral+glm45")
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(TypeError, match="NoneType"):
+        unspool.get_format(None)  # type: ignore[arg-type]
+
+
+def test_a_format_registered_before_any_was_asked_for_harms_no_other() -> None:
+    program = (
+        "import unspool\n"
+        "try:\n    unspool.register(unspool.Format('mine', 's', aliases=('qwen',)))\n"
+        "except ValueError:\n    print(unspool.get_format('glm45'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "glm45\n"
 
 
 @pytest.mark.usefixtures("clean_registry")

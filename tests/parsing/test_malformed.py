@@ -222,7 +222,7 @@ TAGGED_CASES = [
     case(X, '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}\n</tool_call>', None, call(a="x")),
     case(X, '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}', None, call(a="x")),
     case(X, "<tool_call>words only</tool_call>", RAW),
-    case(X, "<tool_call></tool_call>", None),
+    case(X, "<tool_call></tool_call>", RAW),
     case(X, "<tool_call>" + "no function " * 8, RAW),
     case(X, xml(param("a", "x")) + "\n" + xml(param("a", "y")), None, call(a="x"), call(a="y")),
     case(X, xml(param("a", "x"), "</function>\n" + "no closer " * 8), "\n" + "no closer " * 8, call(a="x")),
@@ -290,6 +290,50 @@ TAGGED_CASES = [
 
 P = "pythonic"
 
+DSML = '<｜DSML｜function_calls><｜DSML｜invoke name="f">'
+DSML_END = "</｜DSML｜invoke></｜DSML｜function_calls>"
+
+
+def flagged(key: str, value: str) -> str:
+    return f'{DSML}<｜DSML｜parameter name="{key}" string="false">{value}</｜DSML｜parameter>{DSML_END}'
+
+
+BEHIND_CALLS = [
+    case(H, f'{OPEN}{{"name": "f", "args": {{"a": "x"}}}}{CLOSE}', None, call(a="x")),
+    case(H, f'{OPEN}{{"name": "f", "a": "x"}}{CLOSE}', RAW),
+    case(
+        H,
+        f'{OPEN}{{"name": "f", "arguments": {{}}}}\n{{"name": "f", "arguments": {{}}}}{CLOSE}',
+        None,
+        call(),
+        call(),
+    ),
+    case(H, f'{OPEN}{{"name": "f", "arguments": {{}}}}\nWait.\n{CLOSE}', "\nWait.\n", call()),
+    case(H, f'{OPEN}{{"name": "f", "arguments": {{}}}}{CLOSE}\n{CLOSE}', None, call()),
+    case(H, f'{OPEN}{{"name": "f", "arguments": {{}}}}{CLOSE}{" " * 70}.', " " * 70 + ".", call()),
+    case(H, f'{OPEN}{{"{"k" * 300}": 1}}{CLOSE}', RAW),
+    case("llama3_json", '{"name": "' + "f" * 300 + '"}', RAW),
+    case("llama3_json", '{"type": [1], "name": "f"}', RAW),
+    case(X, f"{xml(param('a', 'x'), '</function>')}\nThen.\n</tool_call>", "\nThen.\n", call(a="x")),
+    case(X, f"{xml('', '</function>')}\nSo\n{xml('')}", "\nSo\n", call(), call()),
+    case(X, f"{xml('')}\n</tool_call>", None, call()),
+    case(X, xml(param("a", "x"), "<|im_end|>"), None, call(a="x")),
+    case(X, xml("<parameter=a>\nx\n</parameter>\n<|im_end|>", ""), None, call(a="x")),
+    case(X, xml("<|im_end|>", ""), None, call()),
+    case(X, "<function=f>\n</function>\n\nHello", "\n\nHello", call()),
+    case("deepseek_v32", flagged("a", "True"), None, call(a="True")),
+    case("deepseek_v32", flagged("n", "3.0"), None, call(n=3.0)),
+    case("deepseek_v32", flagged("z", "[1]"), None, call(z=[1])),
+    case("deepseek_v3", f"{V3}function<｜tool▁sep｜>f\n```json\n{{}}\n```", None, call()),
+    case("deepseek_v3", f"{V3}function<｜tool▁sep｜>f```json\n{{}}\n```{V3_END}", None, call()),
+    case("deepseek_v31", f"{V3}f<｜tool▁sep｜>{V3_END}", None, call()),
+    case("deepseek_v31", f"{V3}g<｜tool▁sep｜>{V3_END}", RAW),
+    case("gpt_oss", "<|channel|>final<|message|>A<|end|>\n<|start|>assistant<|channel|>final<|message|>B", "AB"),
+    case("gpt_oss", "<|channel|>final<|message|>B<|end|>\n", "B"),
+    case("gpt_oss", "\n\n" + " " * 70 + "B", RAW),
+    case("gpt_oss", " to=functions.f<|message|><|call|>", " to=functions.f<|message|>"),
+]
+
 PYTHON_CASES = [
     case(P, "[f(a='x', n=-1, b=true, c=None)]", None, call(a="x", n=-1, b=True, c=None)),
     case(P, "[f(a='it\\'s \"q\" \\x41\\u00e9\\101\\U0001F338\\\nz\\q')]", None, call(a='it\'s "q" AéA🌸z\\q')),
@@ -325,7 +369,13 @@ PYTHON_CASES = [
     case(P, "[f(a=", RAW),
     case(P, "[f(a=1", RAW),
     case(P, "[f(a=1),", RAW),
-    case(P, "[f(a=0" + "9" * 1000 + ")]", None, calls(("f", {"a": "0" + "9" * 1000}))),
+    case(P, "[f(a=0" + "9" * 1000 + ")]", None, calls(("f", {"a": int("9" * 1000)}))),
+    case(P, "[f(a=0x" + "f" * 1000 + ")]", None, calls(("f", {"a": "0x" + "f" * 1000}))),
+    case(P, "[f(a=" + "9" * 5000 + ")]", RAW),
+    case(P, "[f(a=1e999, b=+1e999)]", RAW),
+    case(P, "[f(a=.5, b=1_000, c=-007, o=+3)]", None, call(a=0.5, b=1000, c=-7, o=3)),
+    case(P, "[f(a=[1, 2,  3.5, -4e2, 5])]", None, call(a=[1, 2, 3.5, -400.0, 5])),
+    case(P, "[" + "字" * 300 + "()]", RAW),
     case(P, "[f(a=" + "[" * 70, RAW),
     case(P, "[f(a=" + "{'k': " * 70, RAW),
 ]
@@ -352,7 +402,7 @@ HARMONY_CASES = [
     case("gpt_oss", "<|channel|>commentary to=functions.f <|constrain|>json", None),
 ]
 
-ALL = JSON_CASES + NAMED_CASES + TAGGED_CASES + PYTHON_CASES + HARMONY_CASES
+ALL = BEHIND_CALLS + JSON_CASES + NAMED_CASES + TAGGED_CASES + PYTHON_CASES + HARMONY_CASES
 
 
 def quick_cuts(raw: str) -> Any:
@@ -409,6 +459,40 @@ def test_open_reasoning(raw: str, reasoning: str | None, content: str | None) ->
     generation = Generation("hermes", raw, TOOLS, prompt="<think>\n")
     expected = Outcome(reasoning or raw, content)
     assert outcomes_by_cut(generation, every_cut(raw), "incremental").keys() == {expected}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "The user wants `<function=f>` in the docs, so I",
+        'I\n<tool_call>\n{"name": "f", "arguments": {oops}}\n</tool_call>\nmore thinking',
+        'I <tool_call>{"arguments": {"a": "' + "y" * 5000 + '"}, "name": "f"}',
+    ],
+)
+def test_what_is_no_call_in_open_reasoning_stays_reasoning(raw: str) -> None:
+    fmt = "qwen3_5" if "function" in raw else "hermes"
+    generation = Generation(fmt, raw, TOOLS, prompt="<think>\n")
+    assert outcomes_by_cut(generation, quick_cuts(raw), "incremental").keys() == {Outcome(raw)}
+
+
+@pytest.mark.parametrize(
+    ("fmt", "raw"),
+    [
+        ("mistral", "[THINK]Hm.[TOOL_CALLS]f[ARGS]{}"),
+        ("gemma4", "<|channel>thought\nHm.<|tool_call>call:f{}<tool_call|>"),
+        ("kimi_k2_thinking", f"Hm.{KIMI}f:0{KIMI_ARGS}{{}}{KIMI_END}{KIMI_CLOSE}"),
+        ("deepseek_r1", f"Hm.{V3}function<｜tool▁sep｜>f\n```json\n{{}}\n```{V3_END}"),
+    ],
+)
+def test_a_call_ends_open_reasoning(fmt: str, raw: str) -> None:
+    expected = Outcome("Hm.", None, call())
+    assert outcomes_by_cut(Generation(fmt, raw, TOOLS), every_cut(raw), "incremental").keys() == {expected}
+
+
+def test_reasoning_may_come_again_between_channels() -> None:
+    raw = "A<|close|>think<|sep|><|open|>response<|sep|>B<|close|>response<|sep|><|open|>think<|sep|>C"
+    expected = Outcome("AC", "B")
+    assert outcomes_by_cut(Generation("kimi_k3", raw, TOOLS), every_cut(raw), "incremental").keys() == {expected}
 
 
 def test_no_tools_make_routed_calls_content() -> None:

@@ -85,6 +85,17 @@ def test_a_wrong_argument_mode_is_refused() -> None:
         Parser(get_format("qwen3"), arguments="whole")  # type: ignore[arg-type]
 
 
+def test_misuse_is_named() -> None:
+    with pytest.raises(TypeError, match=r"unspool\.get_format"):
+        Parser("qwen3")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="prompt must be"):
+        Parser(get_format("qwen3"), prompt=[1])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="feed takes text, not bytes"):
+        Parser(get_format("qwen3")).feed(b"x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="an offered tool's name, not 'sometimes'"):
+        Parser(get_format("qwen3"), tools=[WEATHER], tool_choice="sometimes")
+
+
 def test_only_the_first_call_without_parallel_calls() -> None:
     raw = f"{CALL}\n{CALL}\nDone."
     message = parse("qwen3", raw, tools=[WEATHER], parallel_tool_calls=False)

@@ -15,6 +15,8 @@ ROOT: dict[str, Any] = {
         "Mode": {"enum": ["1", "2"]},
         "Loop": {"$ref": "#/$defs/Loop"},
         "a/b": {"type": "number"},
+        "a b": {"type": "boolean"},
+        "List": {"anyOf": [{"type": "array"}, {"type": "null"}]},
     }
 }
 
@@ -38,6 +40,10 @@ def types(*names: str) -> Types:
         ({"$ref": "#/$defs/Size/type"}, set()),
         ({"$ref": "#/$defs/Size/type/deeper"}, set()),
         ({"$ref": "https://example.org/size"}, set()),
+        ({"$ref": "#anchor"}, set()),
+        ({"$ref": "#/$defs/a%20b"}, {"boolean"}),
+        ({"$ref": "#/$defs/List/anyOf/1"}, {"null"}),
+        ({"$ref": "#/$defs/List/anyOf/2"}, set()),
         ({"$ref": "#/$defs/Loop"}, set()),
         ({"anyOf": [{"$ref": "#/$defs/Size"}, {"type": "null"}]}, {"integer", "null"}),
         ({"allOf": [{"type": "object"}]}, {"object"}),
@@ -81,7 +87,13 @@ def test_resolved_types(schema: Any, expected: set[str]) -> None:
         ("maybe", types("boolean"), '"maybe"'),
         ('{"a": NaN}', types("object"), '"{\\"a\\": NaN}"'),
         ("{'a': None, 'b': (1,)}", types("object"), '{"a": null, "b": [1]}'),
-        ("{'a': 1e999}", types("object"), "\"{'a': 1e999}\""),
+        ("{'a': 1e999}", types("object"), '{"a": 1e999}'),
+        (r"['\d']", types("array"), r'["\\d"]'),
+        ("{'a': f()}", types("object"), "\"{'a': f()}\""),
+        ("[1] [2]", types("array"), '"[1] [2]"'),
+        ("True", types("json", "boolean"), "true"),
+        ("maybe", types("json", "boolean"), '"maybe"'),
+        ('"x"', types("json", "boolean"), '"x"'),
         ("[1, 2,]", types("array"), "[1, 2]"),
         ('["a\nb"]', types("array"), '["a\\nb"]'),
         ("{1", types("object"), '"{1"'),
@@ -148,6 +160,13 @@ def test_a_schema_that_refers_to_itself_in_many_ways_is_resolved_at_once() -> No
     assert resolve({"$ref": "#/$defs/Node"}, root) == {"null"}
 
 
-def test_a_tool_without_a_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="a name"):
-        offered_tools([{"type": "function", "function": {}}])
+@pytest.mark.parametrize("tool", [{"type": "function", "function": {}}, {"function": 3}, None, "get_weather"])
+def test_a_tool_without_a_name_is_refused(tool: Any) -> None:
+    with pytest.raises(ValueError, match=r"tools\[1\] must be a function tool with a name"):
+        offered_tools([{"name": "f"}, tool])
+
+
+@pytest.mark.parametrize("tools", [{"name": "f"}, "[]"])
+def test_tools_that_are_no_list_are_refused(tools: Any) -> None:
+    with pytest.raises(TypeError, match="must be a list of OpenAI function tools"):
+        offered_tools(tools)

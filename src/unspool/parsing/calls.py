@@ -211,7 +211,7 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
     name, mark = yield from _header(r, shape)
     fenced = False
     if shape.type_header and mark in shape.header_end:
-        name, fenced = yield from _typed_header(r, name)
+        name, fenced = yield from _typed_header(r, shape, name)
     name = _checked(r, shape, name)
     yield from r.space()
     body = yield from r.at(("{", shape.close))
@@ -245,10 +245,10 @@ def _header(r: Reader, shape: NamedCalls) -> Steps[tuple[str, str]]:
     return text, mark
 
 
-def _typed_header(r: Reader, name: str) -> Steps[tuple[str, bool]]:
+def _typed_header(r: Reader, shape: NamedCalls, name: str) -> Steps[tuple[str, bool]]:
     """``type SEP name``, the value perhaps in a code fence; or only ``name SEP`` before the value."""
     yield from r.space()
-    if (yield from r.at(("{",))):
+    if (yield from r.at(("{", shape.close))):
         return name, False
     name, _ = yield from header_text(r, ("\n",), ("{", "```"))
     yield from r.space()

@@ -145,6 +145,7 @@ def _call(r: Reader, shape: ChannelCalls, name: str) -> Steps[None]:
 
 def _text(r: Reader, shape: ChannelCalls, route: Route) -> Steps[None]:
     """Reads a body of text through the end of its message."""
+    r.spoke = True
     watch = _body_watch(shape)
     while True:
         found = watch.find(r.text, r.pos, r.final)

@@ -8,14 +8,13 @@ conformance suites agree on; it is the same for every format with textual values
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from json.encoder import encode_basestring
 from typing import Any, Literal, TypeAlias
 
-from unspool.parsing.codecs.json import load
+from unspool.parsing.codecs.json import load, quote
+from unspool.parsing.codecs.python import literal
 from unspool.parsing.scanner import pattern
 
 Types: TypeAlias = frozenset[str]
@@ -165,16 +164,6 @@ def _type_of(value: Any) -> str:
     return "array" if isinstance(value, list) else "object"
 
 
-def escape(text: str) -> str:
-    """The text as the inside of a JSON string."""
-    return encode_basestring(text)[1:-1]
-
-
-def quote(text: str) -> str:
-    """The text as a JSON string, other scripts left readable."""
-    return encode_basestring(text)
-
-
 LONGEST = 64
 """Characters after which a value in a union with string is a string, unless it began with a bracket."""
 
@@ -260,32 +249,17 @@ def _boolean(text: str) -> str | None:
 
 
 def _container(text: str, kind: type, bracket: str) -> str | None:
+    """A JSON text of this kind as it is; else JSON with raw control characters, or a Python literal."""
     if not text.startswith(bracket):
         return None
     try:
         return text if isinstance(load(text), kind) else None
     except ValueError:
         pass
-    for read in (_load_with_controls, python_literal):
-        try:
-            return json.dumps(read(text), ensure_ascii=False, allow_nan=False)
-        except (ValueError, TypeError, RecursionError):
-            continue
-    return None
-
-
-def _load_with_controls(text: str) -> Any:
-    return json.loads(text, strict=False)
-
-
-def python_literal(text: str) -> Any:
-    """The value of a Python literal; raises ``ValueError`` for anything else, however deep or large."""
     try:
-        value = ast.literal_eval(text)
-        json.dumps(value, allow_nan=False)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as why:
-        raise ValueError(f"no Python literal: {why}") from None
-    return value
+        return json.dumps(json.loads(text, strict=False), ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return literal(text)
 
 
 def _object(text: str) -> str | None:

@@ -9,7 +9,8 @@ otherwise a short window of ids is decoded again. Text that ends inside a charac
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -61,15 +62,32 @@ def _sentence_piece(token: str) -> bytes:
     return token.replace("\u2581", " ").encode("utf-8", "surrogatepass")
 
 
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """What a tokenizer knows, read once."""
+
+    special: Mapping[int, str]
+    piece: Callable[[int], bytes] | None
+    decode: Callable[[Sequence[int]], str]
+
+
+def _read(tokenizer: Any) -> _Tables:
+    inner = _inner(tokenizer)
+    return _Tables(_special(inner), _piece_reader(inner), _decode_text(inner))
+
+
+_read_once = lru_cache(maxsize=16)(_read)
+
+
 class Detokenizer:
     """Text of consecutive tokens; holds what is not yet a whole character."""
 
     def __init__(self, tokenizer: Any) -> None:
-        inner = _inner(tokenizer)
-        self.special = _special(inner)
-        self._piece = _piece_reader(inner)
+        tables = (_read_once if isinstance(tokenizer, Hashable) else _read)(tokenizer)
+        self.special = tables.special
+        self._piece = tables.piece
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._decode = _decode_text(inner)
+        self._decode = tables.decode
         self._ids: list[int] = []
         self._shown = ""
         self._fresh = 0

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
 from unspool.parsing.declaration import JsonCalls
-from unspool.parsing.reader import NotACall, Reader, Steps, Unfinished
+from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished
 from unspool.parsing.scanner import pattern
 
 _PLAIN = r'[^"\\\x00-\x1f]*+'
@@ -42,6 +43,16 @@ def load(text: str) -> Any:
         return json.loads(text, parse_constant=_reject_constant)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def escape(text: str) -> str:
+    """The text as the inside of a JSON string."""
+    return encode_basestring(text)[1:-1]
+
+
+def quote(text: str) -> str:
+    """The text as a JSON string, other scripts left readable."""
+    return encode_basestring(text)
 
 
 def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: str = "arguments") -> Steps[None]:
@@ -104,16 +115,20 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
         yield
 
 
-def json_string(r: Reader, note: str) -> Steps[str]:
-    """Reads one JSON string at the cursor and returns its value."""
+def json_string(r: Reader, note: str, limit: int | None = None) -> Steps[str]:
+    """Reads one JSON string at the cursor and returns its value; more than ``limit`` characters are no name."""
     if not (yield from r.at(('"',))):
         stop(r, "a string is missing")
     parts: list[str] = []
+    size = 0
     r.take(r.pos + 1, "framing", "quote")
     while True:
         found = _in_string.match(r.text, r.pos)
         assert found is not None
         end = found.end()
+        size += end - r.pos
+        if limit is not None and size > limit:
+            raise NotACall("a name is too long")
         parts.append(r.take(end, "name" if note == "name" else "framing", note))
         if end < len(r.text):
             char = r.text[end]
@@ -193,14 +208,14 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
             if mark == "}":
                 break
             continue
-        key = yield from json_string(r, "member name")
+        key = yield from json_string(r, "member name", HEADER)
         yield from r.space()
         if not (yield from r.at((":",))):
             stop(r, "a colon is missing after a member name")
         r.take(r.pos + 1, "framing", "call object")
         yield from r.space()
         if key in shape.name_keys and name is None:
-            name = yield from json_string(r, "name")
+            name = yield from json_string(r, "name", HEADER)
             _check_name(r, name, offered_only)
             if early is not None:
                 r.start_call(name)
@@ -219,7 +234,7 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
                 unknown = key
             if unknown and offered_only:
                 raise NotACall(f"a call has no member {key!r}")
-            yield from _skip_value(r)
+            yield from _skip_value(r, only_short=offered_only)
     if name is None:
         raise NotACall("the object has no name")
     if not seen:
@@ -258,10 +273,13 @@ def _arguments_value(r: Reader, say: Callable[[str], None], *, streams: bool) ->
         stop(r, "the arguments are no object")
 
 
-def _skip_value(r: Reader) -> Steps[None]:
+def _skip_value(r: Reader, *, only_short: bool) -> Steps[None]:
+    """Reads the value of a member that is neither name nor arguments."""
     opening = yield from r.at(("{", "[", '"'))
     if opening == '"':
-        yield from json_string(r, "member")
+        yield from json_string(r, "member", HEADER if only_short else None)
+    elif opening and only_short:
+        raise NotACall("a call has no such member")
     elif opening:
         yield from json_object(r, _ignore, streams=False, note="member")
     else:

@@ -6,16 +6,24 @@ string keys, nested to a fixed depth. Strings stream; an escape is decoded and e
 
 from __future__ import annotations
 
-import ast
 import json
 
-from unspool.parsing.codecs.json import stop
-from unspool.parsing.reader import NotACall, Reader, Steps, Unfinished
+from unspool.parsing.codecs.json import escape, quote, stop
+from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished
 from unspool.parsing.scanner import pattern
-from unspool.parsing.schema import escape, quote
 
 DEPTH = 64
 """Deepest nesting of a value."""
+
+NUMBER = 4096
+"""Most characters of a number."""
+
+_JSON_NUMBER = pattern(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_DECIMAL = pattern(r"[+-]?[0-9]+(?:_[0-9]+)*")
+_OTHER_BASE = pattern(r"[+-]?0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
+_FLOAT = pattern(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NUMBERS = pattern(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?,\s*+(?=-?[0-9]))++")
+"""A run of numbers, each with its comma, before another number: the same in JSON, Python and relaxed JSON."""
 
 _WORD = pattern(r"[^\s,=:()\[\]{}'\"]*+")
 _NAME = pattern(r"[^\W\d][\w.\-]*")
@@ -39,12 +47,16 @@ _CONSTANTS = {
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0"}
 
 
-def word(r: Reader, note: str) -> Steps[str]:
-    """Reads letters up to the next delimiter."""
+def word(r: Reader, note: str, limit: int) -> Steps[str]:
+    """Reads at most ``limit`` characters up to the next delimiter."""
     parts: list[str] = []
+    size = 0
     while True:
         found = _WORD.match(r.text, r.pos)
         assert found is not None
+        size += found.end() - r.pos
+        if size > limit:
+            raise NotACall("a word is too long")
         parts.append(r.take(found.end(), "name" if note == "name" else "arguments", note))
         if r.pos < len(r.text):
             return r.spell("".join(parts))
@@ -55,7 +67,7 @@ def word(r: Reader, note: str) -> Steps[str]:
 
 def identifier(r: Reader, note: str) -> Steps[str]:
     """Reads a dotted name."""
-    name = yield from word(r, note)
+    name = yield from word(r, note, HEADER)
     if not _NAME.fullmatch(name):
         raise NotACall(f"{name!r} is no name")
     return name
@@ -106,23 +118,38 @@ def value(r: Reader, depth: int) -> Steps[None]:
     elif mark:
         yield from _list(r, depth - 1, {"[": "]", "(": ")"}[mark])
     else:
-        text = yield from word(r, "value")
+        text = yield from word(r, "value", NUMBER)
         if not text:
             stop(r, "a value is missing")
         r.arguments(_CONSTANTS.get(text) or _number(text))
 
 
 def _number(text: str) -> str:
-    try:
-        number = ast.literal_eval(text)
-        if not isinstance(number, int | float):
-            raise ValueError
-        return json.dumps(number, allow_nan=False)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    """The JSON text of a Python number."""
+    if _JSON_NUMBER.fullmatch(text):
+        return text
+    if _DECIMAL.fullmatch(text):
         # Python forbids leading zeros, models write them.
-        if pattern(r"-?0[0-9]+").fullmatch(text):
-            return str(int(text)) if len(text) < 1000 else quote(text)
-        raise NotACall(f"{text!r} is no value") from None
+        sign, digits = ("-", text[1:]) if text[0] == "-" else ("", text.lstrip("+"))
+        return sign + (digits.replace("_", "").lstrip("0") or "0")
+    if _OTHER_BASE.fullmatch(text):
+        return str(int(text, 0)) if len(text) < HEADER else quote(text)
+    if _FLOAT.fullmatch(text) and abs(number := float(text)) != float("inf"):
+        return json.dumps(number)
+    raise NotACall(f"{text!r} is no value")
+
+
+def literal(text: str) -> str | None:
+    """The JSON text of the Python literal that the whole text is, or ``None``."""
+    r = Reader(tools={}, atomic=True, parallel=True, spelled=None, trace=False)
+    r.text = text
+    r.final = True
+    try:
+        for _ in value(r, DEPTH):
+            raise AssertionError("a text that has ended is not waited for")
+    except NotACall:
+        return None
+    return r.argument_text() if r.pos == len(text) else None
 
 
 def _list(r: Reader, depth: int, closer: str) -> Steps[None]:
@@ -139,6 +166,8 @@ def _list(r: Reader, depth: int, closer: str) -> Steps[None]:
             if (yield from r.at((closer,))):
                 break
             r.arguments(", ")
+        if numbers := NUMBERS.match(r.text, r.pos):
+            r.arguments(r.take(numbers.end(), "arguments", "numbers"))
         yield from value(r, depth)
         first = False
     r.take(r.pos + 1, "arguments", "list")

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from unspool.parsing.codecs.json import json_string, load, stop
-from unspool.parsing.codecs.python import DEPTH
+from unspool.parsing.codecs.json import escape, json_string, load, quote, stop
+from unspool.parsing.codecs.python import DEPTH, NUMBERS
 from unspool.parsing.reader import NotACall, Reader, Steps, Unfinished
 from unspool.parsing.scanner import Watch, pattern
-from unspool.parsing.schema import escape, quote
 
 _KEY = pattern("[^:{}\\[\\],\ud800-\udfff]*+")
 _BARE = pattern("[^,{}\\[\\]\ud800-\udfff]*+")
@@ -145,6 +144,8 @@ def _list(r: Reader, mark: str, depth: int) -> Steps[None]:
             r.take(r.pos + 1, "arguments", "comma")
             r.arguments(", ")
             yield from r.space()
+        if numbers := NUMBERS.match(r.text, r.pos):
+            r.arguments(r.take(numbers.end(), "arguments", "numbers"))
         yield from _value(r, mark, depth - 1)
         first = False
     r.take(r.pos + 1, "arguments", "list")

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from html import unescape
 
-from unspool.parsing.codecs.json import finish_arguments, json_object, stop
+from unspool.parsing.codecs.json import escape, finish_arguments, json_object, quote, stop
 from unspool.parsing.declaration import TaggedCalls
 from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished
 from unspool.parsing.scanner import Watch, pattern
-from unspool.parsing.schema import JSON, STRING, Tool, Types, convert, escape, fate, quote
+from unspool.parsing.schema import JSON, STRING, Tool, Types, convert, fate
 
 _ATTRIBUTE = pattern(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>/]+))""")
 _NOTHING = Tool("")
