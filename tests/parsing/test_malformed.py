@@ -166,7 +166,10 @@ NAMED_CASES = [
     case("gemma4", '<|tool_call>f{"a":<|"|>x<|"|>,}<tool_call|>', None, call(a="x")),
     case("gemma4", '<|tool_call>:f{<|"|>a<|"|>:bare text}<tool_call|>', None, call(a="bare text")),
     case(
-        "gemma4", "<|tool_call>call:f{o:{},l:[],m:[1, [true]]}<tool_call|>", None, call(o={}, l=[], m=[1, [True]])
+        "gemma4",
+        "<|tool_call>call:f{o:{},l:[],m:[1,2,3, [true]]}<tool_call|>",
+        None,
+        call(o={}, l=[], m=[1, 2, 3, [True]]),
     ),
     case("gemma4", "<|tool_call>call:f{a:1,a:2}<tool_call|>", RAW),
     case("gemma4", "<|tool_call>call:f{a:[1 2]b}<tool_call|>", RAW),
