@@ -61,7 +61,7 @@ def test_the_format_that_the_template_shows_is_read() -> None:
 
 def test_no_name_is_the_served_model() -> None:
     service = Service(ReplayEngine([Recording("a", "")]), Settings(aliases=("b",)))
-    assert [service.resolve(name) for name in (None, "replay", "a", "b")] == ["replay", "replay", "a", "b"]
+    assert [service.resolve(name) for name in (None, "default", "a", "b")] == ["replay", "replay", "a", "b"]
     with pytest.raises(InvalidRequestError) as caught:
         service.resolve("c")
     assert (caught.value.status, caught.value.code) == (404, "model_not_found")

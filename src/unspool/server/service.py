@@ -75,8 +75,11 @@ class Service:
         self.names = list(dict.fromkeys((model.id, *settings.aliases, *further)))
 
     def resolve(self, name: str | None) -> str:
-        """The model that a request means; an unknown one is a 404 that lists what there is."""
-        if name is None:
+        """The model that a request means; an unknown one is a 404 that lists what there is.
+
+        No name, or ``default`` unless a model has that name, is the first one.
+        """
+        if name is None or (name == "default" and name not in self.names):
             return self.names[0]
         if name not in self.names:
             shown = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
