@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
@@ -50,7 +50,7 @@ class Case:
         return replace(self.message, finish_reason="tool_calls" if self.message.tool_calls else "stop")
 
 
-@lru_cache(maxsize=None)
+@cache
 def special_tokens(fmt: Format) -> tuple[str, ...]:
     """The format's markers, and parts of markers, that a vocabulary can have as special tokens."""
     found = {token for mark in markers(fmt) for token in _SPECIAL.findall(mark)}
@@ -81,7 +81,7 @@ def _syntax(fmt: Format, marks: Iterable[str], by_id: bool) -> tuple[str, ...]:
     return tuple(mark for mark in marks if mark and not any(token in mark for token in special))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _texts(fmt: Format, whole: bool, by_id: bool) -> Texts:
     """Any text, with whole markers in it or only mentions of them."""
     marks = markers(fmt) if whole else tuple(mark + MENTION for mark in markers(fmt))
@@ -146,9 +146,9 @@ def _written_json(draw: st.DrawFn, texts: Texts) -> str:
 
     def value(depth: int) -> str:
         kind = draw(st.sampled_from(("string", "string", "number", "array", "object")[: 5 if depth else 3]))
-        if kind == "string":
-            return literal()
-        return draw(st.sampled_from(_NUMBERS)) if kind == "number" else container("[]" if kind == "array" else "{}", depth)
+        if kind == "number":
+            return draw(st.sampled_from(_NUMBERS))
+        return literal() if kind == "string" else container("[]" if kind == "array" else "{}", depth)
 
     def container(ends: str, depth: int) -> str:
         key: Callable[[], str] = (lambda: literal() + ":" + between) if ends == "{}" else str
@@ -158,7 +158,7 @@ def _written_json(draw: st.DrawFn, texts: Texts) -> str:
     return container("{}", 2)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _strings(fmt: Format, by_id: bool) -> Texts:
     """Strings that a value may be, or hold."""
     shape = fmt.calls
@@ -241,7 +241,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-_NAMES = ("get_weather", "f", "functions", "function", "call", "name", "a.b", "a-b", "_x", "É", "x" * 60, "日本", "null")
+_NAMES = ("get_weather", "f", "functions", "function", "call", "a.b", "a-b", "_x", "É", "x" * 60, "日本", "null")
 _DIGIT_NAMES = ("3d", "0", "42", "-")
 _KEYS = ("city", "a", "name", "arguments", "type", "_1", "é", "日本", "y" * 40, "string", "class", "a1", "None")
 _LOOSE_KEYS = ("a-b", "a.b", "1", "-", "$x", "@", "a/b", "a'b")
@@ -305,7 +305,7 @@ def _cases(draw: st.DrawFn, fmt: Format, by_id: bool) -> Case:
     return Case(Message(reasoning, content, calls), tools)
 
 
-@lru_cache(maxsize=None)
+@cache
 def cases(fmt: Format, by_id: bool = False) -> st.SearchStrategy[Case]:
     """A message and its tools."""
     return _cases(fmt, by_id)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pytest
@@ -80,7 +81,7 @@ def reasons(fmt: Format) -> bool:
     return bool(fmt.reasoning) or isinstance(fmt.calls, ChannelCalls)
 
 
-@lru_cache(maxsize=None)
+@cache
 def markers(fmt: Format) -> tuple[str, ...]:
     """Every text of the declaration that can stand in an output."""
     bare = replace(fmt, name="", summary="", aliases=(), models=(), source="", engine_names={})
@@ -94,7 +95,7 @@ def _spelled(fmt: Format) -> Iterator[str]:
         yield text if "{" not in text or "}" in text else text.replace("{", "{{")
 
 
-@lru_cache(maxsize=None)
+@cache
 def written(fmt: Format) -> tuple[str, ...]:
     """Outputs as the format's template has them."""
     messages = list(WRITTEN)
@@ -198,7 +199,7 @@ OTHER_PIECES = (
 ODD_PIECES = JSON_PIECES + OTHER_PIECES
 
 
-@lru_cache(maxsize=None)
+@cache
 def halves(fmt: Format) -> tuple[str, ...]:
     """Beginnings and ends of markers, none of them whole."""
     found = []
@@ -208,7 +209,7 @@ def halves(fmt: Format) -> tuple[str, ...]:
     return tuple(part for part in dict.fromkeys(found) if part)
 
 
-@lru_cache(maxsize=None)
+@cache
 def pieces(fmt: Format) -> st.SearchStrategy[str]:
     """One piece of a soup; one draw, since a soup has many."""
     marks = markers(fmt)
@@ -244,7 +245,7 @@ def _spliced(draw: st.DrawFn, fmt: Format) -> str:
     return first[: draw(st.integers(0, len(first)))] + middle + second[draw(st.integers(0, len(second))) :]
 
 
-@lru_cache(maxsize=None)
+@cache
 def soups(fmt: Format) -> st.SearchStrategy[str]:
     """Texts to trip over."""
     pure = st.lists(pieces(fmt), max_size=8).map("".join)
@@ -252,7 +253,7 @@ def soups(fmt: Format) -> st.SearchStrategy[str]:
     return st.one_of(spliced, mutated, pure, st.builds(str.__add__, mutated, spliced), spliced)
 
 
-@lru_cache(maxsize=None)
+@cache
 def prompts(fmt: Format) -> tuple[str | None, ...]:
     """Prompts that put the start of the output into each of the states the format has."""
     turn = fmt.turns[0] if fmt.turns else ""
@@ -269,7 +270,7 @@ def prompts(fmt: Format) -> tuple[str | None, ...]:
     return tuple(dict.fromkeys(found))
 
 
-@lru_cache(maxsize=None)
+@cache
 def requests(fmt: Format) -> st.SearchStrategy[dict[str, Any]]:
     """What a parser is told about the request."""
     return st.fixed_dictionaries(
@@ -300,7 +301,7 @@ _Sliced = TypeVar("_Sliced", str, list[int])
 def split(whole: _Sliced, points: Sequence[int]) -> list[_Sliced]:
     """The text, or the ids, cut at these points."""
     ends = sorted({point % (len(whole) + 1) for point in points} | {0, len(whole)})
-    return [whole[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    return [whole[start:end] for start, end in pairwise(ends)]
 
 
 points = st.lists(st.integers(0, 2000), max_size=8)
@@ -310,24 +311,23 @@ def merged(events: Sequence[Event]) -> list[tuple[Any, ...]]:
     """The events without call ids, adjacent deltas of one kind joined: what no cut may change."""
     out: list[tuple[Any, ...]] = []
     for event in events:
+        kind = type(event).__name__
+        last = out[-1] if out else ()
         match event:
+            case ContentDelta(text) | ReasoningDelta(text) if last[:-1] == (kind,):
+                out[-1] = (kind, last[-1] + text)
             case ContentDelta(text) | ReasoningDelta(text):
-                key, text = (type(event).__name__,), text
-            case ToolCallDelta(index, arguments):
-                key, text = (type(event).__name__, index), arguments
+                out.append((kind, text))
+            case ToolCallDelta(index, text) if last[:-1] == (kind, index):
+                out[-1] = (kind, index, last[-1] + text)
+            case ToolCallDelta(index, text):
+                out.append((kind, index, text))
             case ToolCallStart(index, _, name):
-                out.append((type(event).__name__, index, name))
-                continue
+                out.append((kind, index, name))
             case ToolCallEnd(index):
-                out.append((type(event).__name__, index))
-                continue
+                out.append((kind, index))
             case Finish(reason):
-                out.append((type(event).__name__, reason))
-                continue
-        if out and out[-1][:-1] == key:
-            out[-1] = (*key, out[-1][-1] + text)
-        else:
-            out.append((*key, text))
+                out.append((kind, reason))
     return out
 
 

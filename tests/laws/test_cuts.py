@@ -12,14 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import examples
-from tests.laws.strategies import FORMATS, every_format, events_of, merged, points, requests, soups, split, without_ids
+from tests.laws.strategies import (
+    FORMATS,
+    events_of,
+    every_format,
+    merged,
+    points,
+    requests,
+    soups,
+    split,
+    without_ids,
+)
 from unspool import Message
 
 Mode = Literal["incremental", "atomic"]
 
 
 @every_format
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_no_cut_changes_what_is_said(name: str, data: st.DataObject) -> None:
     fmt = FORMATS[name]

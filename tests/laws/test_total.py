@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.laws.strategies import (
     FORMATS,
     TOOLS,
-    WRITTEN,
     every_format,
     markers,
     offered,
@@ -48,16 +47,15 @@ def test_no_tokens_raise(name: str, data: st.DataObject) -> None:
     for mark in markers(fmt):
         vocabulary.ordinary(mark.encode())
         vocabulary.ordinary(mark.encode()[:-1])
-    drawn = st.lists(pieces(fmt), max_size=12).map(lambda texts: [text.encode("utf-8", "replace") for text in texts])
-    for piece in data.draw(drawn, label="pieces"):
-        vocabulary.ordinary(piece[1:])
-        vocabulary.ordinary(piece)
+    for text in data.draw(st.lists(pieces(fmt), max_size=12), label="pieces"):
+        vocabulary.ordinary(text.encode("utf-8", "replace")[1:])
+        vocabulary.ordinary(text.encode("utf-8", "replace"))
     for half in ("🙂".encode()[:2], "🙂".encode()[2:], b"\xff", b"\xed\xa0\x80", b"\x00", b""):
         vocabulary.ordinary(half)
     ids = data.draw(st.lists(st.integers(0, vocabulary.size - 1), max_size=40), label="ids")
-    request = offered(data.draw(requests(fmt), label="request"))
-    parser = Parser(fmt, tokenizer=vocabulary, **request)
-    events = [event for group in split(ids, data.draw(points, label="points")) for event in parser.feed_tokens(group)]
+    groups = split(ids, data.draw(points, label="points"))
+    parser = Parser(fmt, tokenizer=vocabulary, **offered(data.draw(requests(fmt), label="request")))
+    events = [event for group in groups for event in parser.feed_tokens(group)]
     check_order(events + parser.finish(data.draw(st.sampled_from(FINISHES), label="finish")))
 
 
@@ -82,17 +80,21 @@ MONSTERS: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize("monster", MONSTERS)
 def test_no_monster_raises(name: str, monster: str) -> None:
     fmt = FORMATS[name]
-    text = MONSTERS[monster]()
-    inside = write(fmt, WRITTEN[-1])
-    typed = write(fmt, Message(tool_calls=(ToolCall("", "save", '{"data": 1, "items": 1, "ratio": 1, "note": 1}'),)))
-    for before, after in (("", ""), *((whole[:cut], whole[cut:]) for whole in (inside, typed) for cut in _places(whole))):
-        for closing in ("", after):
-            parser = Parser(fmt, tools=TOOLS, prompt="")
-            events = parser.feed(before) + parser.feed(text) + parser.feed(closing)
-            check_order(events + parser.finish("stop"))
+    calls = (
+        ToolCall("", "save", '{"text": "a", "data": 11, "items": 11, "ratio": 11, "note": 11}'),
+        ToolCall("", "get_weather", '{"days": 11}'),
+    )
+    for call in calls:
+        text = write(fmt, Message(tool_calls=(call,)))
+        # Where a name is next, a string, and each value; inside a number.
+        marks = (call.name, "text", '"a"', "data", "11", "1, ", "1}", "1<")
+        cuts = {place for mark in marks for place in _all_places(text, mark)} | {0, len(text) // 2, len(text)}
+        for cut in cuts:
+            for closing in ("", text[cut:]):
+                parser = Parser(fmt, tools=TOOLS, prompt="")
+                events = parser.feed(text[:cut]) + parser.feed(MONSTERS[monster]()) + parser.feed(closing)
+                check_order(events + parser.finish("stop"))
 
 
-def _places(text: str) -> list[int]:
-    """Where a call is open, its name is next, a value or a string is next, or inside one."""
-    marks = ("save", "text", "a\n", "a\\n", "data", "1")
-    return sorted({found for mark in marks if (found := text.find(mark)) >= 0} | {text.rfind("1"), len(text) // 2})
+def _all_places(text: str, mark: str) -> list[int]:
+    return [place for place in range(len(text)) if text.startswith(mark, place)]
