@@ -87,7 +87,7 @@ def _texts(fmt: Format, whole: bool, by_id: bool) -> Texts:
     marks = markers(fmt) if whole else tuple(mark + MENTION for mark in markers(fmt))
     # No token spells a lone surrogate.
     odd = [piece for piece in ODD_PIECES if not by_id or piece.encode("utf-8", "ignore").decode() == piece]
-    options = (*odd, *marks, *halves(fmt), *("Hello", "the answer is", "42", "ok.") * 8)
+    options = (*odd, *marks * (1 + 60 // len(marks)), *halves(fmt), *("Hello", "the answer is", "42", "ok.") * 8)
     return st.lists(st.sampled_from(options), min_size=1, max_size=5).map("".join)
 
 

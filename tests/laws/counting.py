@@ -1,0 +1,107 @@
+"""Counts the characters that the parser examines: run as a program, since it must come before the parser.
+
+Every pattern of the parsing core is compiled in one place, through ``re.compile``; here that returns a pattern
+that adds up how far each search went, at most to the end of the text when it found nothing. What a parser step
+copies into its buffer is added as well. The output is one JSON object: format, workload, and for each size the
+characters fed and the characters examined.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+SIZES = (300, 2400)
+"""How many pieces a workload repeats."""
+
+_compile = re.compile
+_examined = 0
+
+
+def _add(count: int) -> None:
+    global _examined
+    _examined += count
+
+
+class Counted:
+    """A compiled pattern that counts."""
+
+    def __init__(self, compiled: re.Pattern[str]) -> None:
+        self._compiled = compiled
+
+    def _count(self, found: re.Match[str] | None, text: str, pos: int) -> re.Match[str] | None:
+        _add(1 + max((found.end() if found else len(text)) - pos, 0))
+        return found
+
+    def match(self, text: str, pos: int = 0) -> re.Match[str] | None:
+        return self._count(self._compiled.match(text, pos), text, pos)
+
+    def search(self, text: str, pos: int = 0) -> re.Match[str] | None:
+        return self._count(self._compiled.search(text, pos), text, pos)
+
+    def fullmatch(self, text: str, pos: int = 0) -> re.Match[str] | None:
+        return self._count(self._compiled.fullmatch(text, pos), text, pos)
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        _add(len(text))
+        return self._compiled.finditer(text)
+
+    def sub(self, change: Callable[[re.Match[str]], str], text: str) -> str:
+        _add(len(text))
+        return self._compiled.sub(change, text)
+
+
+def _counting_compile(source: Any, flags: Any = 0) -> Any:
+    compiled = _compile(source, flags)
+    caller = sys._getframe(1).f_globals["__name__"]
+    return Counted(compiled) if caller == "unspool.parsing.scanner" else compiled
+
+
+def _examine(fmt: Any, pieces: list[str], prompt: str | None) -> tuple[int, int]:
+    from tests.laws.strategies import TOOLS
+    from unspool import Parser
+
+    parser = Parser(fmt, tools=TOOLS, prompt=prompt)
+    before = _examined
+    for piece in pieces:
+        parser.feed(piece)
+    parser.finish("stop")
+    return sum(map(len, pieces)), _examined - before
+
+
+def _count_copies() -> None:
+    from unspool.parsing.reader import Reader
+
+    step = Reader._step
+
+    def counted(self: Reader, delta: str) -> list[Any]:
+        kept = self.pos if self._keep is None else min(self._keep, self.pos)
+        _add(len(self.text) - kept + len(delta))
+        return step(self, delta)
+
+    setattr(Reader, step.__name__, counted)
+
+
+def main() -> None:
+    """Prints the counts."""
+    re.compile = _counting_compile  # type: ignore[assignment]
+    from tests.laws.strategies import FORMATS
+    from tests.laws.workloads import workloads
+
+    _count_copies()
+    counts = {
+        name: {
+            workload: [_examine(fmt, pieces(size), prompt) for size in SIZES]
+            for workload, (prompt, pieces) in workloads(fmt).items()
+        }
+        for name, fmt in FORMATS.items()
+    }
+    assert _examined, "nothing was counted: the parsing core compiles somewhere else"
+    print(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Outputs of any length that could make a parser look at the same text again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tests.laws.strategies import WRITTEN, is_bare, reasons
+from unspool import Format, Message, ToolCall
+from unspool.formats import write
+from unspool.parsing.declaration import ChannelCalls
+from unspool.parsing.turn import openers
+
+Workload: TypeAlias = tuple[str | None, Callable[[int], list[str]]]
+"""The prompt, and the pieces of the output in which something is there this many times."""
+
+_HERE = "123321"
+
+
+def _around(text: str, piece: str) -> Callable[[int], list[str]]:
+    """The text with its placeholder replaced by this piece again and again."""
+    before, _, after = text.partition(_HERE)
+    return lambda size: [before, *[piece] * size, after]
+
+
+def _call(name: str, arguments: str) -> Message:
+    return Message(tool_calls=(ToolCall("", name, arguments),))
+
+
+def _chars(text: str, size: int = 5) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def workloads(fmt: Format) -> dict[str, Workload]:
+    """All that the format has, by name."""
+    opener = (openers(fmt.calls) or (fmt.calls.start if isinstance(fmt.calls, ChannelCalls) else "[",))[0]
+    whole = write(fmt, WRITTEN[1], prompt="")
+    begun = whole[: whole.index("Paris")]
+    content = write(fmt, Message(content="Hello " + _HERE))
+    argument = write(fmt, _call("get_weather", f'{{"city": "{_HERE}"}}'))
+    array = write(fmt, _call("save", f'{{"items": [{_HERE}]}}'))
+    numbers = write(fmt, _call("save", f'{{"ratio": {_HERE}}}'))
+    many = write(fmt, Message(tool_calls=WRITTEN[1].tool_calls * 2))
+    single = write(fmt, WRITTEN[1])
+    repeated = many.partition("get_weather")[2].partition("get_weather")[0]
+    found = {
+        "words in content": _around(content, " word"),
+        "halves of a marker in content": _around(content, opener[:-1]),
+        "openers in content": _around(content, opener),
+        "calls begun in content": _around(content, begun),
+        "layout in content": _around(content, " \n"),
+        "layout at the start": _around(_HERE + "Hello", " \n"),
+        "words in an argument": _around(argument, " word"),
+        "layout in an argument": _around(argument, " "),
+        "openers in an argument": _around(argument, opener.replace('"', "")),
+        "items of a list": _around(array, "1, "),
+        "digits of a number": _around(numbers, "11"),
+        "layout in a call": _around(single[: single.index("get_weather")] + _HERE, " \n"),
+        "brackets in a call": _around(begun + _HERE, "[{"),
+        "a name without end": _around(begun[: begun.index("get_weather")] + _HERE, "abc"),
+    }
+    prompted: dict[str, Workload] = {name: (None, pieces) for name, pieces in found.items()}
+    start = single.index("get_weather")
+    prompted["many calls"] = (
+        None,
+        lambda size: _chars(
+            single[:start] + ("get_weather" + repeated) * (size // 20) + single[start:],
+        ),
+    )
+    if reasons(fmt):
+        reasoning = write(fmt, Message(reasoning="Hm. " + _HERE))
+        prompted["words in reasoning"] = (None, _around(reasoning, " word"))
+        prompted["openers in reasoning"] = (None, _around(reasoning, opener))
+        prompted["calls begun in reasoning"] = (None, _around(reasoning, begun))
+    for block in fmt.reasoning[:1]:
+        opened = fmt.turns[0] + block.open + block.open_pad
+        prompted["reasoning that never ends"] = (opened, _around(_HERE, " word"))
+        prompted["a call in reasoning that never ends"] = (opened, _around("Hm." + argument, " word"))
+        prompted["layout in reasoning"] = (opened, _around(_HERE, "\n "))
+    if not is_bare(fmt):
+        prompted["words after a call"] = (None, _around(single + _HERE, " word"))
+    return prompted
