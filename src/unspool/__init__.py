@@ -26,10 +26,10 @@ from unspool.events import (
 )
 from unspool.formats import UnknownFormatError, formats, get_format, register
 from unspool.message import Message, ToolCall
-from unspool.parsing.declaration import Format
 
 if TYPE_CHECKING:
     from unspool.formats.writer import WriteError, write
+    from unspool.parsing.declaration import Format
     from unspool.parsing.parser import Parser, ToolChoice
     from unspool.parsing.reader import Span
 
@@ -60,6 +60,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "Format": "unspool.parsing.declaration",
     "Parser": "unspool.parsing.parser",
     "Span": "unspool.parsing.reader",
     "WriteError": "unspool.formats.writer",

@@ -65,7 +65,9 @@ WRITTEN = (
     Message(tool_calls=(ToolCall("", "get_time", "{}"), ToolCall("", "get_weather", '{"city": "é"}'))),
     Message(
         tool_calls=(
-            ToolCall("", "save", '{"text": "a\\nb", "note": 1, "data": {"a": [1]}, "items": [], "ratio": 0.5}'),
+            ToolCall(
+                "", "save", r'{"text": "a\nb \"c\" \\d \u0001é", "note": 1, "data": {"a\"": [1]}, "ratio": 0.5}'
+            ),
         )
     ),
 )

@@ -22,10 +22,22 @@ from tests.laws.strategies import (
     soups,
     split,
     without_ids,
+    written,
 )
 from unspool import Message
 
 Mode = Literal["incremental", "atomic"]
+
+
+@every_format
+def test_no_place_to_cut_a_written_output_changes_it(name: str) -> None:
+    fmt = FORMATS[name]
+    request = {"tools": "all", "prompt": None}
+    for text in written(fmt)[:6]:
+        whole = merged(events_of(fmt, [text], request))
+        assert merged(events_of(fmt, list(text), request)) == whole
+        for point in range(1, len(text)):
+            assert merged(events_of(fmt, [text[:point], text[point:]], request)) == whole, point
 
 
 @every_format

@@ -41,13 +41,11 @@ def test_the_same_words_are_what_the_prompt_makes_of_them(name: str, block: Reas
     assert said("Ok. ", "Hm.") == [content, end]
 
 
-@every_format
-def test_a_harmony_prompt_may_end_inside_a_message(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name, fmt in FORMATS.items() if isinstance(fmt.calls, ChannelCalls)])
+def test_a_prompt_may_end_inside_a_routed_message(name: str) -> None:
     fmt = FORMATS[name]
-    if not isinstance(fmt.calls, ChannelCalls):
-        assert all(block.open for block in fmt.reasoning)
-        return
     shape = fmt.calls
+    assert isinstance(shape, ChannelCalls)
     reasoning, content = (ReasoningDelta.__name__, "Hm."), (ContentDelta.__name__, "Hm.")
     tails = {
         shape.channel + shape.reasoning_channels[0] + shape.message: reasoning,

@@ -221,6 +221,13 @@ def test_a_character_cut_by_a_marker_or_the_end_becomes_a_replacement_character(
     assert message.content == "\ufffd\ufffd"
 
 
+def test_a_tokenizer_that_cannot_be_hashed_is_read_each_time() -> None:
+    class Listed(Pieces):
+        __hash__ = None  # type: ignore[assignment]
+
+    assert Detokenizer(Listed()).special == {0: "<|tool|>"}
+
+
 def test_feeding_ids_needs_a_tokenizer() -> None:
     with pytest.raises(ValueError, match="tokenizer="):
         unspool.Parser(unspool.get_format("hermes")).feed_tokens([1])

@@ -11,8 +11,11 @@ import importlib
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from unspool.parsing.declaration import ChannelCalls, Format
+if TYPE_CHECKING:
+    # The declarations' classes take a third of the import to make, and are needed only with a family.
+    from unspool.parsing.declaration import Format
 
 _FAMILIES = ("deepseek", "gemma", "glm", "gpt_oss", "hermes", "kimi", "llama", "mistral", "qwen_xml")
 
@@ -85,8 +88,11 @@ def get_format(name: str | Format) -> Format:
     Case, dashes, dots and underscores make no difference. Raises :class:`UnknownFormatError`, and ``ValueError``
     for a combination of formats that can't be combined.
     """
-    if isinstance(name, Format):
-        return name
+    if not isinstance(name, str):
+        from unspool.parsing.declaration import Format
+
+        if isinstance(name, Format):
+            return name
     if not isinstance(name, str):
         raise TypeError(f"a format is named by text, not by {type(name).__name__}")
     _load()
@@ -102,6 +108,8 @@ def get_format(name: str | Format) -> Format:
 
 
 def _combined(name: str) -> Format:
+    from unspool.parsing.declaration import ChannelCalls
+
     first, _, second = name.partition("+")
     reasoning, tools = get_format(first), get_format(second)
     for part in (reasoning, tools):

@@ -53,6 +53,10 @@ def seek(r: Reader, literals: tuple[str, ...], limit: int = HOLD, *, keeps_words
             return found.group(1)
         if ended:
             return ""
+        if found is None:
+            r.wait(watch.stop)
+        else:
+            r.wait_for(watch, offset)
         yield
 
 

@@ -86,6 +86,10 @@ def _header(r: Reader, shape: ChannelCalls) -> Steps[str | None]:
             return None
         if sum(map(len, parts)) > HEADER:
             parts = ["".join(parts)[:HEADER]]
+        if found is None:
+            r.wait(watch.stop)
+        else:
+            r.wait_for(watch)
         yield
 
 
@@ -164,4 +168,6 @@ def _text(r: Reader, shape: ChannelCalls, route: Route) -> Steps[None]:
             return
         if found is None and route != "drop":
             r.flow(watch.stop, content_sink if route == "content" else reasoning_sink)
+        elif found:
+            r.wait_for(watch)
         yield

@@ -114,10 +114,12 @@ class Parser(Reader):
 
     def feed(self, text: str) -> list[Event]:
         """Takes the next piece of text, however cut, and returns the events that it makes certain."""
-        # The first half of feed_text without the call: nearly every token ends here.
+        # Nearly every token ends here. While text flows, nothing unusual can be due.
         stop = self._stop
-        if stop is not None and text and stop(text) is None:
-            return self._sink(text)
+        if stop is not None and text:
+            if stop(text) is None or ((whole := self._whole) is not None and whole(text)):
+                return self._sink(text)
+            return self._step(text)
         if self._first or self._finished:
             return self._unusual(text)
         return self.feed_text(text)
@@ -190,7 +192,7 @@ class Parser(Reader):
         for text, char in marks.items():
             tail = tail.replace(text, char)
         self.begin_prompt(len(tail))
-        events = self.feed_text(tail) if tail else self._step("")
+        events = self._step(tail)
         if self.text[self.pos :].isspace():
             self.pos = len(self.text)
         open_call = self._started is not None or bool(self._closed)

@@ -12,12 +12,14 @@ keeps its raw text, since a call that turns out to be none becomes content as it
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from unspool.events import ContentDelta, Event, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
-from unspool.parsing.scanner import pattern
+from unspool.parsing.scanner import Watch, pattern
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
@@ -36,6 +38,19 @@ PROBE = 4096
 
 _SENTINEL = pattern("[\ud800-\udfff]")
 _SPACE = pattern(r"[ \t\r\n]*+")
+no_space = pattern(r"[^ \t\r\n]").search
+"""For :meth:`Reader.wait`: anything but layout."""
+
+
+@lru_cache(maxsize=1024)
+def _literals(
+    literals: tuple[str, ...],
+) -> tuple[Callable[[str, int], re.Match[str] | None], int, frozenset[str]]:
+    """What matches the longest of the literals at a place, how long the longest is, all proper beginnings."""
+    ordered = sorted(filter(None, literals), key=len, reverse=True)
+    source = "|".join(map(re.escape, ordered))
+    beginnings = frozenset(literal[:size] for literal in ordered for size in range(len(literal)))
+    return pattern(source or "(?!)").match, max(map(len, ordered), default=0), beginnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +138,6 @@ class Reader:
             return []
         if not isinstance(delta, str):
             raise TypeError(f"feed takes text, not {type(delta).__name__}; feed_tokens takes token ids")
-        if self._stop is not None and (
-            self._stop(delta) is None or (self._whole is not None and self._whole(delta))
-        ):
-            return self._sink(delta)
         return self._step(delta)
 
     def _step(self, delta: str) -> list[Event]:
@@ -135,15 +146,8 @@ class Reader:
             self._arguments_flowed = False
             if not self._silent:
                 self._sent = len(self._pieces)
-        keep = self.pos if self._keep is None else min(self._keep, self.pos)
-        if self._raw is not None:
-            self._raw.append(self.text[self._raw_from : keep])
-            self._raw_from = 0
-        self._base += keep
-        self.text = self.text[keep:] + delta
-        self.pos -= keep
-        if self._keep is not None:
-            self._keep -= keep
+        self._let_go()
+        self.text += delta
         out: list[Event] = []
         self._out = out
         next(self._steps, None)
@@ -151,7 +155,48 @@ class Reader:
             self._send_pieces()
         return out
 
+    def _let_go(self) -> None:
+        """Drops the text that was read for good."""
+        keep = self.pos if self._keep is None else min(self._keep, self.pos)
+        if not keep:
+            return
+        if self._raw is not None:
+            self._raw.append(self.text[self._raw_from : keep])
+            self._raw_from = 0
+        self._base += keep
+        self.text = self.text[keep:]
+        self.pos -= keep
+        if self._keep is not None:
+            self._keep -= keep
+
     # ---- for coroutines: reading
+
+    def wait(self, decides: Callable[[str], object]) -> None:
+        """Until ``decides`` finds something in a delta, text gathers without waking the coroutine.
+
+        Only deltas after which the coroutine would do nothing but yield again may be slept through. More text
+        than is ever held wakes it all the same.
+        """
+        self._let_go()
+        self._stop = decides
+        self._whole = None
+        self._sink = self._gather
+
+    def _gather(self, delta: str) -> list[Event]:
+        self.text += delta
+        return self._step("") if len(self.text) - self.pos > HOLD else []
+
+    def wait_for(self, watch: Watch, offset: int = 0) -> None:
+        """Waits while what is held from ``offset`` characters ahead on may still become a marker."""
+        self._let_go()
+        held = self.text[self.pos + offset :]
+        start = offset + len(held) - len(held.lstrip(watch.layout))
+        beginnings = watch.beginnings
+
+        def decides(delta: str) -> bool | None:
+            return None if self.text[self.pos + start :] + delta in beginnings else True
+
+        self.wait(decides)
 
     def flow(
         self,
@@ -176,6 +221,10 @@ class Reader:
         self._whole = whole
         self._sink = sink
 
+    def stop_at(self, stop: Callable[[str], object]) -> None:
+        """While text flows: from the next delta on, another ``stop`` decides."""
+        self._stop = stop
+
     def take(self, end: int, kind: Kind = "framing", note: str = "") -> str:
         """Consumes up to ``end`` and says what the text was."""
         start = self.pos
@@ -192,6 +241,7 @@ class Reader:
                 self.take(end, "framing", "layout")
             if end < len(self.text) or self.final:
                 return
+            self.wait(no_space)
             yield
 
     def space_end(self, pos: int) -> int:
@@ -211,22 +261,21 @@ class Reader:
                 return
             self.take(self.pos + 1, "framing", note)
 
-    def needs_more(self, pos: int, *literals: str) -> bool:
-        """Whether the text from ``pos`` to its end is a proper beginning of one of the literals."""
-        if self.final:
-            return False
-        rest = self.text[pos:]
-        return any(len(rest) < len(literal) and literal.startswith(rest) for literal in literals)
-
     def at(self, literals: tuple[str, ...], offset: int = 0) -> Steps[str]:
         """The longest of the literals that stands ``offset`` characters ahead, or ``""``; consumes nothing."""
+        match, longest, beginnings = _literals(literals)
         while True:
             pos = self.pos + offset
-            if len(self.text) - pos < max(map(len, literals), default=0) and self.needs_more(pos, *literals):
+            if len(self.text) - pos < longest and not self.final and self.text[pos:] in beginnings:
+
+                def decides(delta: str) -> bool | None:
+                    return None if self.text[self.pos + offset :] + delta in beginnings else True
+
+                self.wait(decides)
                 yield
                 continue
-            here = [literal for literal in literals if literal and self.text.startswith(literal, pos)]
-            return max(here, key=len, default="")
+            found = match(self.text, pos)
+            return found.group() if found else ""
 
     def certain(self, literal: str) -> bool:
         """Whether the literal holds a special token that arrived by id, so that it can't be mere letters."""

@@ -20,7 +20,7 @@ def pattern(source: str) -> re.Pattern[str]:
 
 def pad_pattern(pad: str) -> str:
     """Framing whitespace: at most ``len(pad)`` characters, each one of those in ``pad``."""
-    return f"[{_set(pad)}]{{0,{len(pad)}}}+" if pad else ""
+    return f"[{_set(pad)}]{{0,{len(pad)}}}" if pad else ""
 
 
 def _beginnings(words: Iterable[str]) -> str:
@@ -58,12 +58,15 @@ class Watch:
     must be held back. ``stop`` is a quick test: text in which it finds nothing holds no marker and no beginning.
     """
 
-    __slots__ = ("_ended", "_going_on", "_skip_ended", "_skip_going_on", "stop")
+    __slots__ = ("_ended", "_going_on", "_pads", "_skip_ended", "_skip_going_on", "beginnings", "layout", "stop")
 
     def __init__(self, *groups: tuple[str, Iterable[str]]) -> None:
         going_on, beginnings, ended = [], [], []
+        bare_going_on, bare_ended = [], []
         first: set[str] = set()
         layout: set[str] = set()
+        pads: dict[str, None] = {}
+        opened: set[str] = set()
         for pad, literals in groups:
             words = [word for word in dict.fromkeys(literals) if word]
             if not words:
@@ -73,19 +76,26 @@ class Watch:
                 continue
             space = pad_pattern(pad)
             first |= {word[0] for word in words}
+            opened |= {word[:size] for word in words for size in range(1, len(word))}
             layout |= set(pad)
             going_on.append(f"{space}({_complete(words, True)})")
             ended.append(f"{space}({_complete(words, False)})")
+            bare_going_on.append(_complete(words, True))
+            bare_ended.append(_complete(words, False))
             begun = _beginnings(words)
             if begun:
                 beginnings.append(space + begun)
+                bare_going_on.append(begun)
             if pad:
+                pads[pad] = None
                 beginnings.append(rf"[{_set(pad)}]{{1,{len(pad)}}}\Z")
-        possible = _set(first | layout)
+        self.beginnings = frozenset(opened)
+        self.layout = "".join(sorted(layout))
+        self._pads = tuple((frozenset(pad), len(pad)) for pad in pads)
         self._going_on = pattern("|".join(going_on + beginnings) or "(?!)").match
         self._ended = pattern("|".join(ended) or "(?!)").match
-        self._skip_going_on = _skip(possible, going_on + beginnings)
-        self._skip_ended = _skip(possible, ended)
+        self._skip_going_on = _skip(_set(first), bare_going_on)
+        self._skip_ended = _skip(_set(first), bare_ended)
         tests = [f"[{_set(first)}]"] if first else ["(?!)"]
         if layout - first:
             tests.append(rf"[{_set(layout - first)}]\Z")
@@ -96,7 +106,23 @@ class Watch:
         skipped = (self._skip_ended if ended else self._skip_going_on)(text, pos)
         assert skipped is not None
         end = skipped.end()
-        return None if end == len(text) else self.at(text, end, ended)
+        if end == len(text) and (ended or not self._pads):
+            return None
+        # The search is for literals alone, since layout is everywhere; what a literal swallows stands before it.
+        for start in self._starts(text, pos, end):
+            if found := self.at(text, start, ended):
+                return found
+        return None
+
+    def _starts(self, text: str, pos: int, end: int) -> list[int]:
+        """Where a marker whose literal is at ``end`` may begin, first to last."""
+        starts = {end}
+        for characters, most in self._pads:
+            start = end
+            while start > pos and end - start < most and text[start - 1] in characters:
+                start -= 1
+            starts.add(start)
+        return sorted(starts)
 
     def at(self, text: str, pos: int, ended: bool) -> re.Match[str] | None:
         """The marker or held beginning that starts exactly at ``pos``."""

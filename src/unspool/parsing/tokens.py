@@ -9,7 +9,7 @@ otherwise a short window of ids is decoded again. Text that ends inside a charac
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
@@ -83,7 +83,12 @@ class Detokenizer:
     """Text of consecutive tokens; holds what is not yet a whole character."""
 
     def __init__(self, tokenizer: Any) -> None:
-        tables = (_read_once if isinstance(tokenizer, Hashable) else _read)(tokenizer)
+        try:
+            hash(tokenizer)
+        except TypeError:
+            tables = _read(tokenizer)
+        else:
+            tables = _read_once(tokenizer)
         self.special = tables.special
         self._piece = tables.piece
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -24,7 +24,16 @@ from unspool.parsing.declaration import (
     Reasoning,
     TaggedCalls,
 )
-from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished, content_sink, reasoning_sink
+from unspool.parsing.reader import (
+    HOLD,
+    NotACall,
+    Reader,
+    Steps,
+    Unfinished,
+    content_sink,
+    no_space,
+    reasoning_sink,
+)
 from unspool.parsing.scanner import Watch
 
 _FORCED = JsonCalls(bare=True, separators=",;")
@@ -129,10 +138,12 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
             watch = g.first if r.fresh else g.later
             ahead = r.space_end(r.pos)
             if ahead == len(r.text) and not r.final and ahead - r.pos <= HOLD:
+                r.wait(no_space)
                 yield
                 continue
             found = watch.at(r.text, ahead, r.final) if ahead - r.pos <= HOLD else None
             if found and not found.lastindex:
+                r.wait_for(watch, ahead - r.pos)
                 yield
                 continue
             if found:
@@ -156,6 +167,7 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
             yield
             continue
         if not found.lastindex:
+            r.wait_for(watch)
             yield
             continue
         mark = found.group(found.lastindex)
@@ -229,6 +241,8 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
                 return False
             if found is None:
                 r.flow(watch.stop, reasoning_sink)
+            else:
+                r.wait_for(watch)
             yield
             continue
         mark = found.group(found.lastindex)

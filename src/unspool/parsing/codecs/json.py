@@ -37,12 +37,57 @@ def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+_decode = json.JSONDecoder(parse_constant=_reject_constant).decode
+
+
 def load(text: str) -> Any:
     """The value of a JSON text, strictly; raises ``ValueError`` for anything else, however deep."""
     try:
-        return json.loads(text, parse_constant=_reject_constant)
+        return _decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+class _Place:
+    """Where inside a JSON value the text is: how deep, and whether in a string."""
+
+    __slots__ = ("depth", "string")
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.string = False
+
+    def inside(self, r: Reader) -> Callable[[str], bool]:
+        """For :meth:`Reader.flow`: whether all of a delta goes on inside the value; the place then moves on."""
+
+        def whole(delta: str) -> bool:
+            depth, string = self.depth, self.string
+            pos, end = 0, len(delta)
+            while pos < end:
+                found = (_in_string if string else _structure).match(delta, pos)
+                assert found is not None
+                pos = found.end()
+                if pos == end:
+                    break
+                char = delta[pos]
+                if char == '"':
+                    string = not string
+                elif string:
+                    return False
+                elif char in "{[":
+                    depth += 1
+                elif char in "}]" and depth > 1:
+                    depth -= 1
+                else:
+                    return False
+                pos += 1
+            self.depth = depth
+            if string is not self.string:
+                self.string = string
+                r.stop_at(_string_stop if string else _structure_stop)
+            return True
+
+        return whole
 
 
 def escape(text: str) -> str:
@@ -61,21 +106,21 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
     ``streams``: the text goes out through the open call as it comes. Raises :class:`NotACall` at a character
     that no JSON has there, :class:`Unfinished` if the text ends first.
     """
-    depth = 0
-    string = False
+    place = _Place()
+    inside = place.inside(r)
     while True:
-        text, start = r.text, r.pos
-        pos = start
+        text = r.text
+        pos = r.pos
         while True:
-            found = (_in_string if string else _structure).match(text, pos)
+            found = (_in_string if place.string else _structure).match(text, pos)
             assert found is not None
             pos = found.end()
             if pos == len(text):
                 break
             char = text[pos]
-            if string:
+            if place.string:
                 if char == '"':
-                    string = False
+                    place.string = False
                     pos += 1
                 elif char == "\\":
                     if not r.final and _partial_escape.match(text, pos):
@@ -88,15 +133,15 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
                     pos += 1
                     r.take(pos, "arguments", "a control character, escaped")
             elif char == '"':
-                string = True
+                place.string = True
                 pos += 1
             elif char in "{[":
-                depth += 1
+                place.depth += 1
                 pos += 1
             elif char in "}]":
-                depth -= 1
+                place.depth -= 1
                 pos += 1
-                if depth == 0:
+                if place.depth == 0:
                     say(r.spell(r.take(pos, "arguments", note)))
                     return
             else:
@@ -108,10 +153,7 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
         if r.final:
             raise Unfinished("the text ends inside the arguments")
         if streams:
-            if string:
-                r.flow(_string_stop, r.arguments_sink(), _in_string.fullmatch)
-            else:
-                r.flow(_structure_stop, r.arguments_sink(), _structure.fullmatch)
+            r.flow(_string_stop if place.string else _structure_stop, r.arguments_sink(), inside)
         yield
 
 
@@ -141,8 +183,11 @@ def json_string(r: Reader, note: str, limit: int | None = None) -> Steps[str]:
                 continue
         if r.final:
             raise Unfinished("the text ends inside a string")
+        if end == len(r.text):
+            r.wait(_string_stop)
         yield
-    value: str = load('"' + r.spell("".join(parts)) + '"')
+    text = r.spell("".join(parts))
+    value: str = load(f'"{text}"') if "\\" in text else text
     return value
 
 

@@ -7,6 +7,9 @@ string keys, nested to a fixed depth. Strings stream; an escape is decoded and e
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from unspool.parsing.codecs.json import escape, quote, stop
 from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished
@@ -26,15 +29,35 @@ NUMBERS = pattern(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?,\s*+
 """A run of numbers, each with its comma, before another number: the same in JSON, Python and relaxed JSON."""
 
 _WORD = pattern(r"[^\s,=:()\[\]{}'\"]*+")
+_delimiter = pattern(r"[\s,=:()\[\]{}'\"]").search
 _NAME = pattern(r"[^\W\d][\w.\-]*")
 _ESCAPE = pattern(
     r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|[^xuU0-7\r]|\r(?!\n)|[xuU])"
 )
 _PARTIAL_ESCAPE = pattern(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-7]{1,2}|\r)?\Z")
-# Text and escapes that mean the same in a JSON string: they pass as they are.
-_SHARED = r'[^\\\'"\x00-\x1f]*+(?:\\(?:[\\nrtbf"]|u[0-9a-fA-F]{4})[^\\\'"\x00-\x1f]*+)*+'
-_shared = pattern(_SHARED)
-_shared_stop = pattern(r'[\\\'"\x00-\x1f]').search
+
+
+def _double_quotes(text: str) -> str:
+    return text.replace('"', '\\"')
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Text and escapes that mean the same in a JSON string, inside quotes of one kind; ``say`` does the rest."""
+
+    match: Callable[[str, int], re.Match[str] | None]
+    whole: Callable[[str], object]
+    stop: Callable[[str], object]
+    say: Callable[[str], str] | None
+
+
+def _run(quote: str, escapes: str, say: Callable[[str], str] | None) -> _Run:
+    plain = rf"[^\\{quote}\x00-\x1f]*+"
+    run = pattern(rf"{plain}(?:\\(?:[{escapes}]|u[0-9a-fA-F]{{4}}){plain})*+")
+    return _Run(run.match, run.fullmatch, pattern(rf"[\\{quote}\x00-\x1f]").search, say)
+
+
+_RUNS = {'"': _run('"', r'\\nrtbf"', None), "'": _run("'", r"\\nrtbf", _double_quotes)}
 
 _CONSTANTS = {
     "True": "true",
@@ -62,6 +85,7 @@ def word(r: Reader, note: str, limit: int) -> Steps[str]:
             return r.spell("".join(parts))
         if r.final:
             raise Unfinished("the text ends inside a call")
+        r.wait(_delimiter)
         yield
 
 
@@ -215,16 +239,18 @@ def string(r: Reader, mark: str) -> Steps[None]:
         return
     r.take(r.pos + len(closer), "arguments", "string")
     r.arguments('"')
+    run = _RUNS[mark]
     while True:
-        found = _shared.match(r.text, r.pos)
+        found = run.match(r.text, r.pos)
         assert found is not None
         end = found.end()
         if end > r.pos:
-            r.arguments(r.spell(r.take(end, "arguments", "string")))
+            text = r.spell(r.take(end, "arguments", "string"))
+            r.arguments(run.say(text) if run.say else text)
         if r.pos == len(r.text):
             if r.final:
                 raise Unfinished("the text ends inside a string")
-            r.flow(_shared_stop, r.arguments_sink(), _shared.fullmatch)
+            r.flow(run.stop, r.arguments_sink(run.say), run.whole)
             yield
         elif r.text[r.pos] == "\\":
             if not r.final and _PARTIAL_ESCAPE.match(r.text, r.pos):
@@ -234,7 +260,7 @@ def string(r: Reader, mark: str) -> Steps[None]:
             if escaped is None:
                 raise Unfinished("the text ends inside a string")
             r.arguments(escape(_decoded(r.take(escaped.end(), "arguments", "escape"))))
-        elif (yield from r.at((closer,))):
+        elif r.text[r.pos] == mark and (yield from r.at((closer,))):
             r.take(r.pos + len(closer), "arguments", "string")
             r.arguments('"')
             return

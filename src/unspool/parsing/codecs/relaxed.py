@@ -102,7 +102,9 @@ def _quoted(r: Reader, mark: str, parts: list[str] | None) -> Steps[None]:
             return
         if r.final:
             raise Unfinished("the text ends inside a string")
-        if parts is None and not found:
+        if found:
+            r.wait_for(watch)
+        elif parts is None:
             r.flow(watch.stop, r.arguments_sink(escape))
         yield
 

@@ -14,7 +14,7 @@ from html import unescape
 
 from unspool.parsing.codecs.json import escape, finish_arguments, json_object, quote, stop
 from unspool.parsing.declaration import TaggedCalls
-from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished, no_space
 from unspool.parsing.scanner import Watch, pattern
 from unspool.parsing.schema import JSON, STRING, Tool, Types, convert, fate
 
@@ -62,6 +62,10 @@ def header_text(r: Reader, ends: tuple[str, ...], stops: tuple[str, ...] = ()) -
             return text, mark
         if ended:
             raise Unfinished("the text ends inside the header of a call")
+        if found is None:
+            r.wait(watch.stop)
+        else:
+            r.wait_for(watch, offset)
         yield
 
 
@@ -250,6 +254,7 @@ def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments, val
             continue
         value.text(found.start())
         if not found.lastindex:
+            r.wait_for(watch)
             yield
             continue
         literal = found.group(found.lastindex)
@@ -282,6 +287,7 @@ def _followed_by(r: Reader, offset: int, literals: tuple[str, ...]) -> Steps[boo
             return bool((yield from r.at(literals, ahead)))
         if r.final:
             return True
+        r.wait(no_space)
         yield
 
 
