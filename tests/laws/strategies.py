@@ -263,9 +263,10 @@ def prompts(fmt: Format) -> tuple[str | None, ...]:
     for block in fmt.reasoning:
         found += [turn + block.open, turn + block.open + block.open_pad]
         found += [turn + block.open + block.close, turn + block.open + block.close + block.after]
-    for text in written(fmt)[1:3]:
-        # The prompt ends inside a call, as when a request forces one.
-        found += [turn + fmt.start + text[: text.find("get_weather")], turn + fmt.start + text[: text.find("Par")]]
+    # The prompt ends inside a call, as when a request forces one: before the name, in a value, in the last marker.
+    one, two = written(fmt)[1:3]
+    begun = (one[: one.index("get_weather")], one[: one.index("Paris")], two[: two.index("é")], two[:-1])
+    found += [turn + fmt.start + text for text in begun]
     if isinstance(fmt.calls, ChannelCalls):
         shape = fmt.calls
         found += [turn + shape.channel + shape.reasoning_channels[0] + shape.message, turn + shape.channel]
