@@ -492,6 +492,18 @@ def test_a_call_ends_open_reasoning(fmt: str, raw: str) -> None:
     assert outcomes_by_cut(Generation(fmt, raw, TOOLS), every_cut(raw), "incremental").keys() == {expected}
 
 
+def test_an_empty_section_in_open_reasoning_is_reasoning() -> None:
+    raw = f"Hm <|tool_calls_section_begin|>{KIMI_CLOSE} on"
+    generation = Generation("kimi_k2_thinking", raw, TOOLS)
+    assert outcomes_by_cut(generation, every_cut(raw), "incremental").keys() == {Outcome(raw)}
+
+
+def test_what_the_prompt_holds_back_is_not_the_models() -> None:
+    raw = "</think>Hi"
+    generation = Generation("hermes", raw, TOOLS, prompt="<think>\nSo <")
+    assert outcomes_by_cut(generation, every_cut(raw), "incremental").keys() == {Outcome(None, "Hi")}
+
+
 def test_reasoning_may_come_again_between_channels() -> None:
     raw = "A<|close|>think<|sep|><|open|>response<|sep|>B<|close|>response<|sep|><|open|>think<|sep|>C"
     expected = Outcome("AC", "B")

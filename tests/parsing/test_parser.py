@@ -188,6 +188,12 @@ class TestThePromptDecidesTheStart:
     def test_the_end_right_after_the_prompts_opener(self) -> None:
         assert parse("qwen3.5", "", prompt="<think>") == Message(finish_reason="stop")
 
+    def test_what_the_prompt_left_open_is_not_the_models_text(self) -> None:
+        prompt = "<|im_start|>assistant\nUse <"
+        assert parse("qwen3", f"{CALL}", tools=[WEATHER], prompt=prompt).content is None
+        [span] = unspool.explain("qwen3", "no", tools=[WEATHER], prompt="<|im_start|>assistant\n<tool_call>")
+        assert (span.start, span.end, span.kind) == (0, 2, "content")
+
 
 def test_unknown_names_of_the_package() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
