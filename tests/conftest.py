@@ -20,7 +20,7 @@ def examples(usual: int) -> int:
 
 settings.register_profile(
     "ci",
-    max_examples=examples(25),
+    max_examples=examples(20),
     deadline=None,
     derandomize=not EXPLORE,
     # Explaining a failure takes longer than finding it.

@@ -263,21 +263,29 @@ def prompts(fmt: Format) -> tuple[str | None, ...]:
     for block in fmt.reasoning:
         found += [turn + block.open, turn + block.open + block.open_pad]
         found += [turn + block.open + block.close, turn + block.open + block.close + block.after]
-    # The prompt ends inside a call, as when a request forces one: before the name, in a value, in the last marker.
-    one, two = written(fmt)[1:3]
-    begun = (one[: one.index("get_weather")], one[: one.index("Paris")], two[: two.index("é")], two[:-1])
-    found += [turn + fmt.start + text for text in begun]
+    # Before the name of a call, and in a value, as when a request forces a call.
+    call = written(fmt)[1]
+    found += [turn + fmt.start + call[: call.index(place)] for place in ("get_weather", "Paris")]
     if isinstance(fmt.calls, ChannelCalls):
         shape = fmt.calls
         found += [turn + shape.channel + shape.reasoning_channels[0] + shape.message, turn + shape.channel]
     return tuple(dict.fromkeys(found))
 
 
+@st.composite
+def _prefilled(draw: st.DrawFn, fmt: Format) -> str:
+    """A prompt that ends anywhere in an answer: the output goes on from there."""
+    text = draw(st.sampled_from(written(fmt)))
+    return (fmt.turns[0] if fmt.turns else "") + fmt.start + text[: draw(st.integers(0, len(text)))]
+
+
 @cache
 def requests(fmt: Format) -> st.SearchStrategy[dict[str, Any]]:
     """What a parser is told about the request."""
+    settled = st.sampled_from(prompts(fmt))
+    prompt = st.one_of(settled, settled, _prefilled(fmt))
     return st.fixed_dictionaries(
-        {"tools": st.sampled_from(("all", "all", "one", "no")), "prompt": st.sampled_from(prompts(fmt))},
+        {"tools": st.sampled_from(("all", "all", "one", "no")), "prompt": prompt},
         optional={"tool_choice": st.sampled_from(("required", "none")), "parallel_tool_calls": st.booleans()},
     )
 

@@ -41,7 +41,7 @@ def test_no_place_to_cut_a_written_output_changes_it(name: str) -> None:
 
 
 @every_format
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_no_cut_changes_what_is_said(name: str, data: st.DataObject) -> None:
     fmt = FORMATS[name]

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.laws.strategies import FORMATS, events_of, every_format, merged, requests, soups
+import unspool
+from tests.laws.messages import comparable
+from tests.laws.strategies import FORMATS, TOOLS, events_of, every_format, merged, requests, soups, written
 from unspool import ContentDelta, Finish, Format, ReasoningDelta
 from unspool.parsing.declaration import ChannelCalls, Reasoning
 
@@ -78,3 +80,15 @@ def test_no_prompt_means_the_start_that_the_format_declares(name: str, data: st.
     request = data.draw(requests(fmt), label="request")
     declared = events_of(fmt, [text], {**request, "prompt": _turn(fmt) + fmt.start})
     assert merged(events_of(fmt, [text], {**request, "prompt": None})) == merged(declared)
+
+
+@every_format
+def test_a_call_that_the_prompt_begins_is_the_answers_call(name: str) -> None:
+    fmt = FORMATS[name]
+    text = written(fmt)[1]
+    whole = comparable(fmt, unspool.parse(fmt, text, tools=TOOLS)).tool_calls
+    for place in range(text.index("Paris") + len("Paris")):
+        prompt = _turn(fmt) + fmt.start + text[:place]
+        rest = unspool.parse(fmt, text[place:], tools=TOOLS, prompt=prompt)
+        assert comparable(fmt, rest).tool_calls == whole, prompt
+        assert rest.content is None, prompt
