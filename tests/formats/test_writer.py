@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import unspool
-from tests.samples.test_samples import FORMAT_BY_SECTION, SAMPLES, TOOLS
+from tests.samples.test_samples import SAMPLES, TOOLS, format_of
 from unspool.formats import WriteError, samples, write
 from unspool.message import Message, ToolCall
 from unspool.parsing.declaration import Format
@@ -23,7 +23,7 @@ def message_of(expected: dict[str, Any]) -> Message:
 @pytest.mark.parametrize("sample_id", SAMPLES)
 def test_the_samples_are_written_exactly(sample_id: str) -> None:
     sample = SAMPLES[sample_id]
-    fmt = unspool.get_format(FORMAT_BY_SECTION[sample_id.split("/")[0]])
+    fmt = unspool.get_format(format_of(sample_id))
     assert write(fmt, message_of(sample["expected"]), prompt=sample["generation_prompt"]) == sample["raw_output"]
 
 

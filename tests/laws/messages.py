@@ -102,9 +102,9 @@ def _content(fmt: Format, *, calls: bool, offered: bool, by_id: bool) -> Texts:
     if isinstance(shape, ChannelCalls):
         marks = (*shape.ends, shape.start)
     else:
-        frame = [mark for pair in fmt.content_frame for mark in pair]
+        frame = [mark for frame in fmt.frames for mark in (frame.open, frame.close) if mark]
         blocks = [mark for block in fmt.reasoning for mark in (block.open, block.close)]
-        marks = (*fmt.stops, *frame, *blocks, *(openers(shape) if offered else ()))
+        marks = (*fmt.stops, *frame, *blocks, *(openers(fmt) if offered else ()))
     syntax = _syntax(fmt, marks, by_id)
     # A model that puts more layout before a call than its template does means layout.
     pad = fmt.before_call_accepts if calls and fmt.before_call_accepts != fmt.before_call else ""
@@ -126,7 +126,7 @@ def _reasoning(fmt: Format, *, offered: bool, by_id: bool) -> Texts:
         syntax = _syntax(fmt, (block.open, block.close, *block.ends_at, *fmt.stops), by_id)
         if offered and block.ends_at_call:
             # A valid call in a block that has no closer yet looks like the end of the block.
-            mentioned = _syntax(fmt, openers(shape), by_id)
+            mentioned = _syntax(fmt, openers(fmt), by_id)
     return _texts(fmt, not mentioned, by_id).filter(lambda text: bool(text) and _free_of(text, syntax, mentioned))
 
 

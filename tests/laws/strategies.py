@@ -73,6 +73,11 @@ WRITTEN = (
 )
 
 
+def turn(fmt: Format) -> str:
+    """What opens the model's turn in a prompt; a common one where the format knows none."""
+    return fmt.turns[0] if fmt.turns else "<|im_start|>assistant\n"
+
+
 def is_bare(fmt: Format) -> bool:
     """Whether calls stand without markers, so that no content can come before them."""
     return isinstance(fmt.calls, PythonCalls) or (isinstance(fmt.calls, JsonCalls) and fmt.calls.bare)
@@ -258,17 +263,17 @@ def soups(fmt: Format) -> st.SearchStrategy[str]:
 @cache
 def prompts(fmt: Format) -> tuple[str | None, ...]:
     """Prompts that put the start of the output into each of the states the format has."""
-    turn = fmt.turns[0] if fmt.turns else ""
-    found = [None, "", turn, turn + fmt.start]
+    opener = turn(fmt)
+    found = [None, "", opener, opener + fmt.start]
     for block in fmt.reasoning:
-        found += [turn + block.open, turn + block.open + block.open_pad]
-        found += [turn + block.open + block.close, turn + block.open + block.close + block.after]
+        found += [opener + block.open, opener + block.open + block.open_pad]
+        found += [opener + block.open + block.close, opener + block.open + block.close + block.after]
     # Before the name of a call, and in a value, as when a request forces a call.
     call = written(fmt)[1]
-    found += [turn + fmt.start + call[: call.index(place)] for place in ("get_weather", "Paris")]
+    found += [opener + fmt.start + call[: call.index(place)] for place in ("get_weather", "Paris")]
     if isinstance(fmt.calls, ChannelCalls):
         shape = fmt.calls
-        found += [turn + shape.channel + shape.reasoning_channels[0] + shape.message, turn + shape.channel]
+        found += [opener + shape.channel + shape.reasoning_channels[0] + shape.message, opener + shape.channel]
     return tuple(dict.fromkeys(found))
 
 
@@ -276,7 +281,7 @@ def prompts(fmt: Format) -> tuple[str | None, ...]:
 def _prefilled(draw: st.DrawFn, fmt: Format) -> str:
     """A prompt that ends anywhere in an answer: the output goes on from there."""
     text = draw(st.sampled_from(written(fmt)))
-    return (fmt.turns[0] if fmt.turns else "") + fmt.start + text[: draw(st.integers(0, len(text)))]
+    return turn(fmt) + fmt.start + text[: draw(st.integers(0, len(text)))]
 
 
 @cache

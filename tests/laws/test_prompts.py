@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import unspool
 from tests.laws.messages import comparable
-from tests.laws.strategies import FORMATS, TOOLS, events_of, every_format, merged, requests, soups, written
-from unspool import ContentDelta, Finish, Format, ReasoningDelta
+from tests.laws.strategies import FORMATS, TOOLS, events_of, every_format, merged, requests, soups, turn, written
+from unspool import ContentDelta, Finish, ReasoningDelta
 from unspool.parsing.declaration import ChannelCalls, Reasoning
 
 BLOCKS = [
@@ -19,17 +19,13 @@ BLOCKS = [
 ]
 
 
-def _turn(fmt: Format) -> str:
-    return fmt.turns[0]
-
-
 @pytest.mark.parametrize(("name", "block"), BLOCKS)
 def test_the_same_words_are_what_the_prompt_makes_of_them(name: str, block: Reasoning) -> None:
     fmt = FORMATS[name]
     opened, closed = block.open + block.open_pad, block.close + block.after
 
     def said(tail: str, words: str) -> list[tuple[object, ...]]:
-        return merged(events_of(fmt, [*words], {"tools": "all", "prompt": _turn(fmt) + tail}))
+        return merged(events_of(fmt, [*words], {"tools": "all", "prompt": turn(fmt) + tail}))
 
     reasoning, content = (ReasoningDelta.__name__, "Hm."), (ContentDelta.__name__, "Hm.")
     end = (Finish.__name__, "stop")
@@ -55,7 +51,7 @@ def test_a_prompt_may_end_inside_a_routed_message(name: str) -> None:
         "": content,
     }
     for tail, said in tails.items():
-        events = events_of(fmt, [*"Hm."], {"tools": "all", "prompt": _turn(fmt) + tail})
+        events = events_of(fmt, [*"Hm."], {"tools": "all", "prompt": turn(fmt) + tail})
         assert merged(events) == [said, (Finish.__name__, "stop")]
 
 
@@ -67,7 +63,7 @@ def test_earlier_turns_decide_nothing(name: str, data: st.DataObject) -> None:
     before = data.draw(soups(fmt), label="before")
     request = data.draw(requests(fmt), label="request")
     # A default start has no turn opener, and none is in front of a bare tail.
-    prompt = request["prompt"] if request["prompt"] and request["prompt"].startswith(_turn(fmt)) else _turn(fmt)
+    prompt = request["prompt"] if request["prompt"] and request["prompt"].startswith(turn(fmt)) else turn(fmt)
     alone, after = ({**request, "prompt": prefix + prompt} for prefix in ("", before))
     assert merged(events_of(fmt, [text], after)) == merged(events_of(fmt, [text], alone))
 
@@ -78,7 +74,7 @@ def test_no_prompt_means_the_start_that_the_format_declares(name: str, data: st.
     fmt = FORMATS[name]
     text = data.draw(soups(fmt), label="text")
     request = data.draw(requests(fmt), label="request")
-    declared = events_of(fmt, [text], {**request, "prompt": _turn(fmt) + fmt.start})
+    declared = events_of(fmt, [text], {**request, "prompt": turn(fmt) + fmt.start})
     assert merged(events_of(fmt, [text], {**request, "prompt": None})) == merged(declared)
 
 
@@ -88,7 +84,7 @@ def test_a_call_that_the_prompt_begins_is_the_answers_call(name: str) -> None:
     text = written(fmt)[1]
     whole = comparable(fmt, unspool.parse(fmt, text, tools=TOOLS)).tool_calls
     for place in range(text.index("Paris") + len("Paris")):
-        prompt = _turn(fmt) + fmt.start + text[:place]
+        prompt = turn(fmt) + fmt.start + text[:place]
         rest = unspool.parse(fmt, text[place:], tools=TOOLS, prompt=prompt)
         assert comparable(fmt, rest).tool_calls == whole, prompt
         assert rest.content is None, prompt

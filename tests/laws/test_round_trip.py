@@ -10,19 +10,18 @@ from hypothesis import strategies as st
 import unspool
 from tests.conftest import examples
 from tests.laws.messages import cases, comparable, passes_json
-from tests.laws.strategies import FORMATS, TOOLS, every_format, points, split
+from tests.laws.strategies import FORMATS, TOOLS, every_format, points, split, turn
 from unspool import Format, Message, Parser, ToolCall, ToolCallDelta
 from unspool.formats import write
 
 
 def _prompts(fmt: Format) -> list[str | None]:
     """Prompts that end where the writer begins: at a turn, or behind a whole reasoning opener or closer."""
-    turn = fmt.turns[0]
     ends = ["", fmt.start]
     for block in fmt.reasoning[:1]:
         closed = block.open + block.close
         ends += [block.open + block.open_pad, closed, closed + block.after]
-    return [None, None, *(turn + end for end in ends)]
+    return [None, None, *(turn(fmt) + end for end in ends)]
 
 
 @every_format

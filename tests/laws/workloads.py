@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tests.laws.strategies import WRITTEN, is_bare, reasons
+from tests.laws.strategies import WRITTEN, is_bare, reasons, turn
 from unspool import Format, Message, ToolCall
 from unspool.formats import write
 from unspool.parsing.declaration import ChannelCalls
@@ -33,7 +33,7 @@ def _chars(text: str, size: int = 5) -> list[str]:
 
 def workloads(fmt: Format) -> dict[str, Workload]:
     """All that the format has, by name."""
-    opener = (openers(fmt.calls) or (fmt.calls.start if isinstance(fmt.calls, ChannelCalls) else "[",))[0]
+    opener = (openers(fmt) or (fmt.calls.start if isinstance(fmt.calls, ChannelCalls) else "[",))[0]
     whole = write(fmt, WRITTEN[1], prompt="")
     begun = whole[: whole.index("Paris")]
     content = write(fmt, Message(content="Hello " + _HERE))
@@ -73,7 +73,7 @@ def workloads(fmt: Format) -> dict[str, Workload]:
         prompted["openers in reasoning"] = (None, _around(reasoning, opener))
         prompted["calls begun in reasoning"] = (None, _around(reasoning, begun))
     for block in fmt.reasoning[:1]:
-        opened = fmt.turns[0] + block.open + block.open_pad
+        opened = turn(fmt) + block.open + block.open_pad
         prompted["reasoning that never ends"] = (opened, _around(_HERE, " word"))
         prompted["a call in reasoning that never ends"] = (opened, _around("Hm." + argument, " word"))
         prompted["layout in reasoning"] = (opened, _around(_HERE, "\n "))

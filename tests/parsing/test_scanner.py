@@ -52,3 +52,28 @@ def test_a_watch_for_nothing_finds_nothing() -> None:
     watch = Watch(("\n", []))
     assert watch.find("any\nthing <", 0, False) is None
     assert watch.stop("any\nthing <") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "ended", "group", "literal"),
+    [
+        ("<|sep|>", False, None, None),
+        ("<|sep|>function", False, None, None),
+        ("<|sep|>function call", False, 1, "<|sep|>function call"),
+        ("<|sep|>func.", False, 2, "<|sep|>"),
+        ("<|sep|>func", True, 2, "<|sep|>"),
+        ("ab", False, None, None),
+        ("abd", False, 1, "ab"),
+        ("abc", False, 2, "abc"),
+        ("a", False, None, None),
+        ("ab", True, 1, "ab"),
+    ],
+)
+def test_the_longest_marker_counts_whichever_group_it_is_in(
+    text: str, ended: bool, group: int | None, literal: str | None
+) -> None:
+    watch = Watch(("", ("<|sep|>function call", "ab")), ("", ("<|sep|>", "abc")))
+    found = watch.find(text, 0, ended)
+    assert found is not None
+    assert found.lastindex == group
+    assert group is None or found.group(group) == literal

@@ -14,7 +14,8 @@ import unspool
 from unspool.cli.options import Reading, Tool
 from unspool.cli.output import quoted
 from unspool.cli.pieces import KINDS
-from unspool.parsing.declaration import Calls, ChannelCalls, JsonCalls, NamedCalls, PythonCalls, TaggedCalls
+from unspool.parsing.declaration import ChannelCalls, Format
+from unspool.parsing.turn import openers
 
 _WORD = re.compile(r"[A-Za-z_][\w.-]*")
 
@@ -44,7 +45,7 @@ def lost_call(reading: Reading, raw: str, spans: Sequence[unspool.Span] | None =
             f"No call was found because the tool is not offered: there would be {would_be}, "
             f"but the offered tools are {offered}."
         )
-    found = _first_marker(reading.format.calls, raw)
+    found = _first_marker(reading.format, raw)
     if found is None:
         return None
     position, marker = found
@@ -77,21 +78,7 @@ def _calls_if_offered(reading: Reading, raw: str) -> list[str]:
     return [call.name for call in message.tool_calls]
 
 
-def _first_marker(calls: Calls | None, raw: str) -> tuple[int, str] | None:
+def _first_marker(fmt: Format, raw: str) -> tuple[int, str] | None:
     """Where the first opener of a call stands in the text (in characters), and which one it is."""
-    found = [(raw.find(marker), marker) for marker in _openers(calls) if marker and marker in raw]
-    return min(found, default=None)
-
-
-def _openers(calls: Calls | None) -> tuple[str, ...]:
-    match calls:
-        case JsonCalls() | PythonCalls():
-            return calls.open
-        case NamedCalls():
-            return (calls.section_open, calls.open)
-        case TaggedCalls():
-            return (*calls.section_open, *calls.call_open)
-        case ChannelCalls():
-            return (f"to={calls.functions}",)
-        case None:
-            return ()
+    markers = (f"to={fmt.calls.functions}",) if isinstance(fmt.calls, ChannelCalls) else openers(fmt)
+    return min(((raw.find(marker), marker) for marker in markers if marker in raw), default=None)

@@ -8,16 +8,17 @@ another.
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from unspool.formats import families
+
 if TYPE_CHECKING:
     # The declarations' classes take a third of the import to make, and are needed only with a family.
     from unspool.parsing.declaration import Format
-
-_FAMILIES = ("deepseek", "gemma", "glm", "gpt_oss", "hermes", "kimi", "llama", "mistral", "qwen_xml")
 
 _registered: dict[str, Format] = {}
 _names: dict[str, str] = {}
@@ -70,8 +71,8 @@ def _load() -> None:
     if _loaded:
         return
     _loaded = True
-    for family in _FAMILIES:
-        module = importlib.import_module(f"unspool.formats.{family}")
+    for family in sorted(module.name for module in pkgutil.iter_modules(families.__path__)):
+        module = importlib.import_module(f"{families.__name__}.{family}")
         for fmt in module.FORMATS:
             _add(fmt)
 

@@ -40,29 +40,47 @@ def write(format: str | Format, message: Message, *, prompt: str | None = None) 
     if isinstance(fmt.calls, ChannelCalls):
         return _channels(fmt.calls, message)
     opened = _open_block(fmt, tail)
-    content = message.content or ""
-    text = _reasoning(fmt, message.reasoning, opened)
-    if fmt.content_frame:
-        before, after = fmt.content_frame[0]
-        text += content + after if tail.endswith(before) else before + content + after
-        content = ""
     calls = _calls(fmt, message.tool_calls) if message.tool_calls else ""
+    block = opened or (fmt.reasoning[0] if fmt.reasoning and message.reasoning is not None else None)
+    if block is None or not block.holds_calls:
+        text = _reasoning(fmt, message.reasoning, opened)
+    else:
+        text, calls = _reasoning_with_calls(fmt, block, message, calls, opened=opened is not None), ""
     if opened is None and message.reasoning is None:
         text = _layout(fmt, tail) + text
-    if fmt.calls_first:
-        text += calls + content
+    return text + _answer(fmt, message.content or "", calls, tail) + fmt.turn_end
+
+
+def _answer(fmt: Format, content: str, calls: str, tail: str) -> str:
+    """Content and calls with the frames around them."""
+    frame = next(
+        (frame for frame in fmt.frames if frame.written == "always" or (frame.written == "content" and content)),
+        None,
+    )
+    if frame is None:
+        before = after = ""
     else:
-        text += (
-            content + (fmt.before_call if content and calls else fmt.before_call_alone if calls else "") + calls
-        )
-    return text + fmt.turn_end
+        before = "" if tail.endswith((frame.open, frame.open + frame.open_pad)) else frame.open + frame.open_pad
+        after = frame.close_pad + frame.close + frame.after
+    if calls and fmt.calls_first:
+        text = calls + before + content + after
+    elif calls:
+        layout = fmt.before_call if content else fmt.before_call_alone
+        inside = frame is not None and frame.holds_calls
+        text = before + content + (layout + calls + after if inside else after + layout + calls)
+    else:
+        text = before + content + after + (fmt.content_end if content else "")
+    return text + (fmt.calls_end if calls else "")
 
 
 def _layout(fmt: Format, tail: str) -> str:
     """The layout that is due: at the start of the turn, or behind the closer with which the prompt ends."""
     if not tail:
         return fmt.lead
-    return next((block.after for block in fmt.reasoning if tail.endswith(block.close)), "")
+    for block in fmt.reasoning:
+        if tail.endswith(block.close):
+            return block.after if block.after_prompt is None else block.after_prompt
+    return ""
 
 
 def _open_block(fmt: Format, tail: str) -> Reasoning | None:
@@ -83,6 +101,18 @@ def _reasoning(fmt: Format, reasoning: str | None, opened: Reasoning | None) -> 
     return before + reasoning + block.close_pad + block.close + block.after
 
 
+def _reasoning_with_calls(fmt: Format, block: Reasoning, message: Message, calls: str, *, opened: bool) -> str:
+    """A block in which the message's calls stand."""
+    text = "" if opened else fmt.lead + block.open + block.open_pad
+    text += message.reasoning or ""
+    if calls:
+        text += (fmt.before_call if message.reasoning else fmt.before_call_alone) + calls + fmt.calls_end
+        if not block.closes_last and not message.content:
+            return text
+    after = block.after if message.content or not calls else ""
+    return text + block.close_pad + block.close + after
+
+
 def _calls(fmt: Format, calls: tuple[ToolCall, ...]) -> str:
     shape = fmt.calls
     if shape is None:
@@ -94,8 +124,8 @@ def _calls(fmt: Format, calls: tuple[ToolCall, ...]) -> str:
 def _around(fmt: Format, shape: Calls, parts: list[str]) -> str:
     joined = fmt.between_calls.join(parts)
     match shape:
-        case JsonCalls(written_list=True):
-            return f"{shape.written_open or shape.open[0]}[{joined}]{shape.close[0] if shape.close else ''}"
+        case JsonCalls(written_list=(before, between, after)):
+            return _json_frame(shape, before + between.join(parts) + after)
         case NamedCalls():
             return shape.section_open + joined + shape.section_close
         case TaggedCalls(section_per_call=False) if shape.section_open:
@@ -106,18 +136,22 @@ def _around(fmt: Format, shape: Calls, parts: list[str]) -> str:
     return joined
 
 
-def _json_call(shape: JsonCalls, call: ToolCall, _: int) -> str:
-    text = (
-        "{"
-        + json.dumps(shape.name_keys[0])
-        + ": "
-        + json.dumps(call.name, ensure_ascii=False)
-        + f', "{shape.arguments_keys[0]}": {call.arguments}'
-        + "}"
-    )
-    if shape.bare or shape.written_list:
+def _json_call(shape: JsonCalls, call: ToolCall, number: int) -> str:
+    name = json.dumps(call.name, ensure_ascii=False)
+    if shape.name_is_key:
+        text = f"{{{name}: {call.arguments}}}"
+    else:
+        members = [f'"{shape.name_keys[0]}": {name}', f'"{shape.arguments_keys[0]}": {call.arguments}']
+        if shape.id_key:
+            members.insert(0, f'"{shape.id_key}": "{number}"')
+        text = "{" + ", ".join(members) + "}"
+    return text if shape.bare or shape.written_list else _json_frame(shape, text)
+
+
+def _json_frame(shape: JsonCalls, text: str) -> str:
+    if not shape.open or shape.bare:
         return text
-    return shape.open[0] + shape.body_pad + text + shape.body_pad + shape.close[0]
+    return shape.open[0] + shape.body_pad + text + shape.body_end + (shape.close[0] if shape.close else "")
 
 
 def _named_call(shape: NamedCalls, call: ToolCall, number: int) -> str:

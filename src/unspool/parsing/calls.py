@@ -91,19 +91,20 @@ def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
     Bare ones, and those behind an opener without a closer, may follow each other after a separator.
     """
     bare = not opened
+    offered_only = bare or shape.offered_only
     while True:
         yield from r.space()
         if (yield from r.at(("{", "["))) == "[":
-            yield from json_list(r, shape, offered_only=bare)
+            yield from json_list(r, shape, offered_only=offered_only)
         elif r.pos < len(r.text) and r.text[r.pos] == "{":
-            yield from call_object(r, shape, offered_only=bare)
+            yield from call_object(r, shape, offered_only=offered_only)
         else:
             stop(r, "no JSON follows the opener")
         r.end_call()
         separators = shape.separators or (",;" if shape.close else "")
         if not (separators and (yield from _separated(r, separators + " \t\r\n"))):
             break
-        bare = bare or not shape.close
+        offered_only = offered_only or not shape.close
     if opened:
         yield from trail(r, shape.close, shape.open)
 

@@ -14,39 +14,70 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A reasoning block: ``open`` text ``close``.
+    """A reasoning block: ``open`` text ``close``; ``closes_too`` are other closers that models write.
 
     ``open_pad`` follows the opener, ``close_pad`` precedes the closer, ``after`` follows it: framing, not text.
-    ``recurs``: another block may open after content or calls; otherwise only at the start of the turn.
-    ``ends_at``: markers that end an unclosed block at once. ``ends_at_call``: a valid opener of a call to an
-    offered tool ends an unclosed block, if no closer follows it.
+    ``after_accepts`` widens ``after`` for what models do; ``after_prompt`` is written instead of ``after`` when
+    the prompt holds the closer. ``recurs``: another block may open after content or calls; otherwise only at the
+    start of the turn. ``ends_at``: markers that end an unclosed block at once. ``ends_at_call``: a valid opener
+    of a call to an offered tool ends an unclosed block, if no closer follows it. ``holds_calls``: such a call
+    stands inside the block, which goes on behind it; ``closes_last``: with content or without, the closer is
+    written behind those calls.
     """
 
     open: str
     close: str
+    closes_too: tuple[str, ...] = ()
     open_pad: str = ""
     close_pad: str = ""
     after: str = ""
+    after_accepts: str = ""
+    after_prompt: str | None = None
     recurs: bool = False
     ends_at: tuple[str, ...] = ()
     ends_at_call: bool = False
+    holds_calls: bool = False
+    closes_last: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Markers around content, dropped: ``open`` content ``close``; either may be missing in an output.
+
+    The pads are as in :class:`Reasoning`. ``written`` says when a template writes the frame: around any content,
+    around no content as well, or never. ``holds_calls``: the calls of the message stand inside, too.
+    """
+
+    open: str
+    close: str = ""
+    open_pad: str = ""
+    close_pad: str = ""
+    after: str = ""
+    written: Literal["content", "always", "never"] = "content"
+    holds_calls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class JsonCalls:
     """Calls as JSON objects that hold name and arguments: one, a list, or several one after another.
 
-    Without ``open`` the JSON stands bare at the start of the content; then only an offered name makes a call.
-    ``separators`` are the characters that may stand between bare objects.
+    Without ``open`` the JSON stands bare at the start of the content; then only an offered name makes a call, as
+    with ``offered_only``. ``separators`` are the characters that may stand between bare objects. ``name_is_key``:
+    an object's only key is the name, its value the arguments. ``id_key`` is a member with the call's number.
+    ``written_list`` is what is written before, between and after the calls of a message that share their
+    markers; without it each has its own. ``body_pad`` and ``body_end`` are written inside the markers.
     """
 
     open: tuple[str, ...] = ()
     close: tuple[str, ...] = ()
     bare: bool = False
+    offered_only: bool = False
     body_pad: str = ""
-    written_open: str | None = None
-    written_list: bool = False
+    body_end: str = ""
+    written_list: tuple[str, str, str] | None = None
     separators: str = ""
+    name_is_key: bool = False
+    id_key: str = ""
     name_keys: tuple[str, ...] = ("name",)
     arguments_keys: tuple[str, ...] = ("arguments", "parameters", "args", "input")
 
@@ -174,9 +205,11 @@ class Format:
 
     ``turns`` are the texts with which a prompt opens the model's turn; ``start`` is what the checkpoint's
     default template leaves after it, and decides the state when no prompt is given. ``stops`` end a turn and
-    are never content. ``content_frame`` are markers around content, dropped. ``before_call`` is the pad between
+    are never content. ``frames`` are markers around content, dropped. ``also`` are other call syntaxes that an
+    output may have; where two open alike, JSON behind the opener decides. ``before_call`` is the pad between
     content and a call; ``before_call_accepts`` widens it for what models do, ``before_call_alone`` is what is
-    written before a call without content. ``lead`` is the pad at the start of a turn, ``turn_end`` closes one.
+    written before a call without content. ``lead`` is the pad at the start of a turn. ``content_end`` (a pad)
+    follows content that ends the turn, ``calls_end`` (a pad) the calls, ``turn_end`` closes the turn.
     ``calls_first``: the template writes calls before content.
     """
 
@@ -189,11 +222,14 @@ class Format:
     turns: tuple[str, ...] = ()
     start: str = ""
     stops: tuple[str, ...] = ()
-    content_frame: tuple[tuple[str, str], ...] = ()
+    frames: tuple[Frame, ...] = ()
+    also: tuple[Calls, ...] = ()
     before_call: str = ""
     before_call_accepts: str = ""
     before_call_alone: str = ""
     calls_first: bool = False
+    content_end: str = ""
+    calls_end: str = ""
     turn_end: str = ""
     between_calls: str = ""
     lead: str = ""

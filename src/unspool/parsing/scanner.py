@@ -36,13 +36,18 @@ def _beginnings(words: Iterable[str]) -> str:
     return f"(?:{'|'.join(branches)})" if branches else ""
 
 
-def _complete(words: Sequence[str], going_on: bool) -> str:
-    """The words, longest first; one that begins a longer word waits while the longer one may still come."""
+def _complete(words: Sequence[str], others: Iterable[str], going_on: bool) -> str:
+    """The words, longest first; one that begins a longer word, of its own group or another, gives way to it.
+
+    While the text goes on it also waits as long as the longer one may still come.
+    """
     alternatives = []
     for word in sorted(set(words), key=lambda w: (-len(w), w)):
-        tails = [other[len(word) :] for other in words if other != word and other.startswith(word)]
-        guard = rf"(?!\Z{''.join('|' + b for b in [_beginnings(tails)] if b)})" if tails and going_on else ""
-        alternatives.append(re.escape(word) + guard)
+        tails = [other[len(word) :] for other in others if other != word and other.startswith(word)]
+        longer = [re.escape(tail) for tail in tails]
+        if tails and going_on:
+            longer += [r"\Z", *filter(None, [_beginnings(tails)])]
+        alternatives.append(re.escape(word) + (f"(?!{'|'.join(longer)})" if longer else ""))
     return "|".join(alternatives)
 
 
@@ -67,6 +72,8 @@ class Watch:
         layout: set[str] = set()
         pads: dict[str, None] = {}
         opened: set[str] = set()
+        groups = tuple((pad, tuple(literals)) for pad, literals in groups)
+        every = tuple(dict.fromkeys(word for _, literals in groups for word in literals if word))
         for pad, literals in groups:
             words = [word for word in dict.fromkeys(literals) if word]
             if not words:
@@ -78,10 +85,10 @@ class Watch:
             first |= {word[0] for word in words}
             opened |= {word[:size] for word in words for size in range(1, len(word))}
             layout |= set(pad)
-            going_on.append(f"{space}({_complete(words, True)})")
-            ended.append(f"{space}({_complete(words, False)})")
-            bare_going_on.append(_complete(words, True))
-            bare_ended.append(_complete(words, False))
+            going_on.append(f"{space}({_complete(words, every, True)})")
+            ended.append(f"{space}({_complete(words, every, False)})")
+            bare_going_on.append(_complete(words, every, True))
+            bare_ended.append(_complete(words, every, False))
             begun = _beginnings(words)
             if begun:
                 beginnings.append(space + begun)

@@ -7,7 +7,7 @@ text it is text, before a marker it is framing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -50,15 +50,24 @@ class Grammar:
     """A format's markers, compiled for one kind of request."""
 
     format: Format
-    calls: Calls | None
+    offered: bool
+    calls: Mapping[str, tuple[Calls, ...]]
+    """By opener: the call syntaxes that open so."""
     bare: tuple[tuple[str, Calls], ...]
     first: Watch
     later: Watch
     inside: tuple[tuple[Watch, Watch], ...]
+    closers: Mapping[str, tuple[str, str]]
+    """Markers that can stand in content without being a call: the pad that follows each, and what it is."""
 
 
-def openers(calls: Calls | None) -> tuple[str, ...]:
+def openers(fmt: Format) -> tuple[str, ...]:
     """The markers with which a call or a section of calls may open."""
+    shapes = (fmt.calls, *fmt.also)
+    return tuple(dict.fromkeys(mark for shape in shapes for mark in _openers(shape)))
+
+
+def _openers(calls: Calls | None) -> tuple[str, ...]:
     match calls:
         case JsonCalls() | PythonCalls():
             return calls.open
@@ -72,48 +81,66 @@ def openers(calls: Calls | None) -> tuple[str, ...]:
 @lru_cache(maxsize=512)
 def compile_grammar(fmt: Format, offered: bool, forced: bool) -> Grammar:
     """The grammar of a format when tools are offered or not; ``forced``: a call must come."""
-    calls = fmt.calls if offered else None
-    marks = openers(calls)
+    shapes = tuple(shape for shape in (fmt.calls, *fmt.also) if shape is not None) if offered else ()
+    calls: dict[str, tuple[Calls, ...]] = {}
     bare: list[tuple[str, Calls]] = []
-    if isinstance(calls, JsonCalls) and calls.bare:
-        bare += [("{", calls), ("[", calls)]
-    elif isinstance(calls, PythonCalls):
-        bare.append(("[", calls))
-    if offered and forced and not isinstance(calls, ChannelCalls):
+    for shape in shapes:
+        for mark in _openers(shape):
+            calls[mark] = (*calls.get(mark, ()), shape)
+        if isinstance(shape, JsonCalls) and shape.bare:
+            bare += [("{", shape), ("[", shape)]
+        elif isinstance(shape, PythonCalls):
+            bare.append(("[", shape))
+    if offered and forced and not isinstance(fmt.calls, ChannelCalls):
         bare += [(mark, _FORCED) for mark in "{[" if mark not in {mark for mark, _ in bare}]
-    frame = tuple(mark for pair in fmt.content_frame for mark in pair)
-    dropped = fmt.stops + frame
+    marks = tuple(calls)
     pad = fmt.before_call_accepts or fmt.before_call
     recurring = tuple(r.open for r in fmt.reasoning if r.recurs)
+    dropped = (
+        (fmt.content_end, fmt.stops),
+        ("", tuple(frame.open for frame in fmt.frames)),
+        *((frame.close_pad, (frame.close,)) for frame in fmt.frames),
+    )
+    ends = tuple(mark for block in fmt.reasoning for mark in (block.close, *block.closes_too))
     return Grammar(
         format=fmt,
+        offered=offered,
         calls=calls,
         bare=tuple(bare),
-        first=Watch(
-            (pad, marks),
-            ("", tuple(r.open for r in fmt.reasoning)),
-            ("", dropped + tuple(r.close for r in fmt.reasoning)),
+        first=Watch((pad, marks), ("", tuple(r.open for r in fmt.reasoning)), *dropped, ("", ends)),
+        later=Watch((pad, marks), ("", recurring), *dropped),
+        inside=tuple(_inside(fmt, block, marks) for block in fmt.reasoning),
+        closers={
+            **dict.fromkeys(fmt.stops, ("", "ends the turn")),
+            **{frame.close: (frame.after, "wraps content") for frame in fmt.frames},
+            **{frame.open: (frame.open_pad, "wraps content") for frame in fmt.frames},
+            **{
+                mark: (block.after_accepts or block.after, "closer without an opener")
+                for block in fmt.reasoning
+                for mark in (block.close, *block.closes_too)
+            },
+        },
+    )
+
+
+def _inside(fmt: Format, block: Reasoning, marks: tuple[str, ...]) -> tuple[Watch, Watch]:
+    """What is looked for in a block, and what is once a call was found in it."""
+    closers = (block.close, *block.closes_too)
+    return (
+        Watch(
+            (block.close_pad, closers),
+            (block.close_pad, marks if block.ends_at_call or block.holds_calls else ()),
+            ("", block.ends_at),
+            ("", fmt.stops),
         ),
-        later=Watch((pad, marks), ("", recurring), ("", dropped)),
-        inside=tuple(
-            (
-                Watch(
-                    (r.close_pad, (r.close,)),
-                    (r.close_pad, marks if r.ends_at_call else ()),
-                    ("", r.ends_at),
-                    ("", fmt.stops),
-                ),
-                Watch((r.close_pad, (r.close,))),
-            )
-            for r in fmt.reasoning
-        ),
+        Watch((block.close_pad, closers)),
     )
 
 
 def turn(r: Reader, grammar: Grammar) -> Steps[None]:
     """Reads a whole generation."""
     if isinstance(grammar.format.calls, ChannelCalls):
-        yield from channels(r, grammar.format.calls, offered=grammar.calls is not None)
+        yield from channels(r, grammar.format.calls, offered=grammar.offered)
         return
     block: Reasoning | None = None
     yield from r.pad(grammar.format.lead, "layout at the start of the turn")
@@ -132,7 +159,6 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
     """Reads content and calls up to a reasoning opener, or to the end (``None``)."""
     lead = True
     watch = g.later
-    closers = {block.close: block.after for block in g.format.reasoning}
     while True:
         if lead:
             watch = g.first if r.fresh else g.later
@@ -158,10 +184,13 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
                 watch = g.later
         found = watch.find(r.text, r.pos, r.final)
         end = found.start() if found else len(r.text)
+        if found is None and r.final:
+            end = _content_end(r, g.format.content_end)
         if end > r.pos:
             r.content(end)
         if found is None:
             if r.final:
+                r.take(len(r.text), "framing", "layout at the end")
                 return None
             r.flow(watch.stop, content_sink)
             yield
@@ -172,26 +201,26 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
             continue
         mark = found.group(found.lastindex)
         if found.lastindex == 1:
-            assert g.calls is not None
-            lead = yield from _call(r, g.calls, found.end(), mark)
+            lead = yield from _call(r, g, found.end(), mark)
             watch = g.later
+        elif found.lastindex == 2:
+            r.take(found.end(), "framing", "opens reasoning")
+            return next(block for block in g.format.reasoning if block.open == mark)
         else:
-            note = "opens reasoning" if found.lastindex == 2 else _dropped(g, mark)
+            after, note = g.closers[mark]
             r.take(found.end(), "framing", note)
-            lead = lead or mark not in g.format.stops
-            if mark in closers:
-                r.fresh = False
-                yield from r.pad(closers[mark], "layout after the closer")
-            if found.lastindex == 2:
-                return next(block for block in g.format.reasoning if block.open == mark)
+            if mark not in g.format.stops:
+                lead = True
+                r.fresh = r.fresh and note == "wraps content"
+                yield from r.pad(after, "layout after a marker")
 
 
-def _dropped(g: Grammar, mark: str) -> str:
-    """Why this marker is no text."""
-    if mark in g.format.stops:
-        return "ends the turn"
-    closes = any(mark == block.close for block in g.format.reasoning)
-    return "closer without an opener" if closes else "wraps content"
+def _content_end(r: Reader, pad: str) -> int:
+    """Where the content ends that ends the turn, with the layout that a template puts behind it left out."""
+    end = len(r.text)
+    while end > r.pos and len(r.text) - end < len(pad) and r.text[end - 1] in pad:
+        end -= 1
+    return end
 
 
 def _bare(r: Reader, g: Grammar, ahead: int) -> Steps[bool]:
@@ -210,12 +239,23 @@ def _bare(r: Reader, g: Grammar, ahead: int) -> Steps[bool]:
     return True
 
 
-def _call(r: Reader, calls: Calls, end: int, mark: str, *, in_reasoning: bool = False) -> Steps[bool]:
+def _read(r: Reader, g: Grammar, mark: str) -> Steps[None]:
+    """Reads what stands behind a call opener, by the syntax that opens so."""
+    shapes = g.calls[mark]
+    shape = shapes[0]
+    if len(shapes) > 1:
+        yield from r.space()
+        json = bool((yield from r.at(("{", "["))))
+        shape = next((each for each in shapes if isinstance(each, JsonCalls) is json), shape)
+    yield from _READERS[type(shape)](r, shape, mark)
+
+
+def _call(r: Reader, g: Grammar, end: int, mark: str, *, in_reasoning: bool = False) -> Steps[bool]:
     """Reads what a call opener promises; whether there was a call."""
     r.begin_call()
     r.take(end, "framing", "opens a call")
     try:
-        yield from _READERS[type(calls)](r, calls, mark)
+        yield from _read(r, g, mark)
     except NotACall as why:
         r.reject_call(why, in_reasoning=in_reasoning)
         return False
@@ -249,13 +289,13 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
         if found.lastindex == 1:
             r.fresh = r.in_prompt
             r.take(found.end(), "framing", "closes the reasoning")
-            yield from r.pad(block.after, "layout after the reasoning closer")
+            yield from r.pad(block.after_accepts or block.after, "layout after the reasoning closer")
             return True
         if found.lastindex == 3:
             return True
         if found.lastindex == 4:
             r.take(found.end(), "framing", "ends the turn")
-        elif (yield from _ends_at_call(r, g, block, closer, found.end() - r.pos, mark)):
+        elif (yield from _call_inside(r, g, block, closer, found.end() - r.pos, mark)):
             return True
 
 
@@ -270,18 +310,17 @@ def _repeated(r: Reader, opener: str) -> Steps[int]:
         yield
 
 
-def _ends_at_call(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: int, mark: str) -> Steps[bool]:
-    """Decides about a call opener inside an open block: a call, if it is valid and no closer follows it.
+def _call_inside(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: int, mark: str) -> Steps[bool]:
+    """Decides about a call opener inside an open block; whether the block ends there.
 
-    From a valid opener of an offered tool on, the text waits for the closer or the end: the one place where
-    more than a marker is held.
+    It must open a call to an offered tool. Then the call stands inside the block, where the format has such calls;
+    otherwise it ends the block if no closer follows: from here on the text waits for the closer or the end, the
+    one place where more than a marker is held.
     """
-    calls = g.calls
-    assert calls is not None
 
     def attempt() -> Steps[None]:
         r.take(r.pos + size)
-        yield from _READERS[type(calls)](r, calls, mark)
+        yield from _read(r, g, mark)
 
     try:
         name = yield from r.probe(attempt())
@@ -293,6 +332,9 @@ def _ends_at_call(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: 
         return False
     if name not in r.tools:
         r.reasoning(r.pos + size, "a marker that opens no call")
+        return False
+    if block.holds_calls:
+        yield from _call(r, g, r.pos + size, mark, in_reasoning=True)
         return False
     start = r.offset
     held: list[str] = []
@@ -306,12 +348,12 @@ def _ends_at_call(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: 
         end = found.start() if found else len(r.text)
         if r.final and not (found and found.lastindex):
             r.rewind("".join(held) + r.text[r.pos :], start)
-            return (yield from _call(r, calls, r.pos + size, mark, in_reasoning=True))
+            return (yield from _call(r, g, r.pos + size, mark, in_reasoning=True))
         held.append(r.take(end, "reasoning", "a call drafted inside reasoning"))
         if found and found.lastindex:
             r.say_reasoning("".join(held), start)
             r.take(found.end(), "framing", "closes the reasoning")
-            yield from r.pad(block.after, "layout after the reasoning closer")
+            yield from r.pad(block.after_accepts or block.after, "layout after the reasoning closer")
             return True
         if found is None:
             r.flow(closer.stop, hold)

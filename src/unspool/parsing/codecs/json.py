@@ -240,6 +240,9 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
     Arguments that come before the name wait for it. ``offered_only``: a name that was not offered, or a member
     that a call does not have, makes it no call.
     """
+    if shape.name_is_key:
+        yield from _keyed_call(r, offered_only=offered_only)
+        return
     name: str | None = None
     early: list[str] | None = None
     seen = False
@@ -275,7 +278,7 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
                 r.start_call(name)
                 yield from _arguments_value(r, r.arguments, streams=True)
         else:
-            if key not in _BESIDES:
+            if key not in _BESIDES and key != shape.id_key:
                 unknown = key
             if unknown and offered_only:
                 raise NotACall(f"a call has no member {key!r}")
@@ -286,6 +289,26 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
         if unknown:
             raise NotACall(f"a call has no member {unknown!r}, and there are no arguments")
         without_arguments(r, name)
+    finish_arguments(r)
+
+
+def _keyed_call(r: Reader, *, offered_only: bool) -> Steps[None]:
+    """Reads one object whose only key is the name and whose value is the arguments."""
+    r.take(r.pos + 1, "framing", "call object")
+    yield from r.space()
+    name = yield from json_string(r, "name", HEADER)
+    _check_name(r, name, offered_only)
+    yield from r.space()
+    if not (yield from r.at((":",))):
+        stop(r, "a colon is missing after the name")
+    r.take(r.pos + 1, "framing", "call object")
+    yield from r.space()
+    r.start_call(name)
+    yield from _arguments_value(r, r.arguments, streams=True)
+    yield from r.space()
+    if not (yield from r.at(("}",))):
+        stop(r, "a call has no second name")
+    r.take(r.pos + 1, "framing", "call object")
     finish_arguments(r)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from unspool.parsing.declaration import Format, NamedCalls, Reasoning, TaggedCalls, TaggedLayout
+from unspool.parsing.declaration import Format, Frame, NamedCalls, Reasoning, TaggedCalls, TaggedLayout
 
 
 def _open(name: str) -> str:
@@ -85,7 +85,7 @@ FORMATS = (
         start=_open("think"),
         stops=("<|end_of_msg|>", _close("message")),
         turn_end=_close("message"),
-        content_frame=((_open("response"), _close("response")),),
+        frames=(Frame(_open("response"), _close("response"), written="always"),),
         engine_names={
             "vllm": ("kimi_k3",),
             "sglang": ("kimi_k3",),

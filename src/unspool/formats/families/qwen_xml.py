@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from unspool.formats.hermes import CHATML_STOPS, CHATML_TURNS, THINK
+from unspool.formats.families.hermes import CHATML_STOPS, CHATML_TURNS, THINK
 from unspool.parsing.declaration import Format, TaggedCalls, TaggedLayout
 
 QWEN_XML = TaggedCalls(

@@ -15,7 +15,7 @@ _HERMES = Format(
     aliases=("qwen3", "qwen25", "qwen2_5", "qwen", "qwen3_instruct", "nous"),
     models=("Qwen/Qwen3-8B", "Qwen/Qwen2.5-7B-Instruct", "NousResearch/Hermes-3-Llama-3.1-8B"),
     reasoning=(THINK,),
-    calls=JsonCalls(open=("<tool_call>",), close=("</tool_call>",), body_pad="\n"),
+    calls=JsonCalls(open=("<tool_call>",), close=("</tool_call>",), body_pad="\n", body_end="\n"),
     turns=CHATML_TURNS,
     stops=CHATML_STOPS,
     before_call="\n",

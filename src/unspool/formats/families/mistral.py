@@ -49,10 +49,9 @@ FORMATS = (
         summary="[TOOL_CALLS] and a JSON list of calls",
         aliases=("mistral_v2", "mistral_v7", "mixtral", "mistral_nemo"),
         models=("mistralai/Mistral-7B-Instruct-v0.3", "mistralai/Mistral-Nemo-Instruct-2407"),
-        calls=JsonCalls(open=("[TOOL_CALLS]",), written_open="[TOOL_CALLS] ", written_list=True),
+        calls=JsonCalls(open=("[TOOL_CALLS]",), body_pad=" ", written_list=("[", ", ", "]")),
         turns=_TURNS,
         stops=_STOPS,
-        between_calls=", ",
         source="mistral-common 1.13, tokenizer versions 2 to 7",
     ),
 )
