@@ -37,6 +37,8 @@ PROBE = 4096
 """Most characters between a call's opener inside open reasoning and the end of its name."""
 
 _SENTINEL = pattern("[\ud800-\udfff]")
+_LAYOUT = " \t\r\n"
+_NOTHING = frozenset(("",))
 _SPACE = pattern(r"[ \t\r\n]*+")
 no_space = pattern(r"[^ \t\r\n]").search
 """For :meth:`Reader.wait`: anything but layout."""
@@ -233,16 +235,59 @@ class Reader:
             self._spans.append(Span(max(self._base + start, 0), self.offset, kind, note))
         return self.text[start:end]
 
-    def space(self) -> Steps[None]:
-        """Skips JSON whitespace."""
+    def space(self, word_end: Callable[[str], object] | None = None) -> Steps[None]:
+        """Skips JSON whitespace, and waits for what follows it; ``word_end`` as for :meth:`next`."""
         while True:
             end = self.space_end(self.pos)
             if end > self.pos:
                 self.take(end, "framing", "layout")
             if end < len(self.text) or self.final:
                 return
-            self.wait(no_space)
+            self._wait_at_layout(_NOTHING, word_end)
             yield
+
+    def next(self, literals: tuple[str, ...], word_end: Callable[[str], object] | None = None) -> Steps[str]:
+        """Skips JSON whitespace; the longest of the literals that then stands here, or ``""``.
+
+        The literal is not consumed. ``word_end``: if a word may stand here instead, finds what ends one; until
+        something does, the word gathers without waking the coroutine.
+        """
+        match, longest, beginnings = _literals(literals)
+        while True:
+            text = self.text
+            layout = _SPACE.match(text, self.pos)
+            assert layout is not None
+            end = layout.end()
+            if end > self.pos:
+                self.take(end, "framing", "layout")
+            if len(text) - end >= longest or self.final or text[end:] not in beginnings:
+                found = match(text, end)
+                return found.group() if found else ""
+            self._wait_at_layout(beginnings, word_end)
+            yield
+
+    def _wait_at_layout(
+        self, beginnings: frozenset[str], word_end: Callable[[str], object] | None = None, offset: int = 0
+    ) -> None:
+        """Waits through the layout that is ``offset`` characters ahead, then through a beginning or a word."""
+        if word_end is not None:
+            ends = word_end
+
+            def word(delta: str) -> object:
+                begun = delta.lstrip(_LAYOUT)
+                if begun:
+                    self._stop = ends
+                return ends(begun)
+
+            self.wait(word)
+        elif len(beginnings) == 1:
+            self.wait(no_space)
+        else:
+
+            def literal(delta: str) -> bool | None:
+                return None if (self.text[self.pos + offset :] + delta).lstrip(_LAYOUT) in beginnings else True
+
+            self.wait(literal)
 
     def space_end(self, pos: int) -> int:
         """Where the whitespace that starts at ``pos`` ends."""
@@ -276,6 +321,23 @@ class Reader:
                 continue
             found = match(self.text, pos)
             return found.group() if found else ""
+
+    def ahead(self, literals: tuple[str, ...], offset: int = 0) -> Steps[int]:
+        """How far ahead one of the literals ends that stands behind whitespace ``offset`` characters ahead.
+
+        0 if none does, or too much whitespace is before it; consumes nothing.
+        """
+        match, longest, beginnings = _literals(literals)
+        while True:
+            start = self.space_end(self.pos + offset)
+            if start - self.pos - offset > HOLD:
+                return 0
+            left = len(self.text) - start
+            if left >= longest or self.final or self.text[start:] not in beginnings:
+                found = match(self.text, start)
+                return found.end() - self.pos if found else 0
+            self._wait_at_layout(beginnings, offset=offset)
+            yield
 
     def certain(self, literal: str) -> bool:
         """Whether the literal holds a special token that arrived by id, so that it can't be mere letters."""

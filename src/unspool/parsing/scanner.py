@@ -56,9 +56,20 @@ class Watch:
     ``find`` returns a match: its start is where plain text ends. ``match.lastindex`` is the group's number from
     1 for a complete marker (``match.group(match.lastindex)`` is the literal) and ``None`` for a beginning that
     must be held back. ``stop`` is a quick test: text in which it finds nothing holds no marker and no beginning.
+    ``longest`` is the length of the longest literal.
     """
 
-    __slots__ = ("_ended", "_going_on", "_pads", "_skip_ended", "_skip_going_on", "beginnings", "layout", "stop")
+    __slots__ = (
+        "_ended",
+        "_going_on",
+        "_pads",
+        "_skip_ended",
+        "_skip_going_on",
+        "beginnings",
+        "layout",
+        "longest",
+        "stop",
+    )
 
     def __init__(self, *groups: tuple[str, Iterable[str]]) -> None:
         going_on, beginnings, ended = [], [], []
@@ -67,6 +78,7 @@ class Watch:
         layout: set[str] = set()
         pads: dict[str, None] = {}
         opened: set[str] = set()
+        self.longest = 0
         for pad, literals in groups:
             words = [word for word in dict.fromkeys(literals) if word]
             if not words:
@@ -78,6 +90,7 @@ class Watch:
             first |= {word[0] for word in words}
             opened |= {word[:size] for word in words for size in range(1, len(word))}
             layout |= set(pad)
+            self.longest = max(self.longest, *map(len, words))
             going_on.append(f"{space}({_complete(words, True)})")
             ended.append(f"{space}({_complete(words, False)})")
             bare_going_on.append(_complete(words, True))

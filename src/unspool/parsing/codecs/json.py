@@ -23,6 +23,10 @@ _BODY = rf"{_PLAIN}(?:{_ESCAPE}{_PLAIN})*+"
 _LOOSE = r"[ \t\r\n0-9eE+\-.,:truefalsn]"
 _in_string = pattern(_BODY)
 _structure = pattern(rf'(?:{_LOOSE}++|"{_BODY}")*+')
+_level_in_string = pattern(rf'{_BODY}(?:(")(?:{_LOOSE}++|"{_BODY}")*+("{_BODY})?)?').fullmatch
+_level_structure = pattern(rf'(?:{_LOOSE}++|"{_BODY}")*+("{_BODY})?').fullmatch
+"""Text in which nothing opens or closes but strings; group 1 is the last one if a string ended or began."""
+
 _string_stop = pattern(r'["\\\x00-\x1f]').search
 _structure_stop = pattern(f"[^{_LOOSE[1:]}").search
 _partial_escape = pattern(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
@@ -61,7 +65,13 @@ class _Place:
         """For :meth:`Reader.flow`: whether all of a delta goes on inside the value; the place then moves on."""
 
         def whole(delta: str) -> bool:
-            depth, string = self.depth, self.string
+            string = self.string
+            if level := (_level_in_string if string else _level_structure)(delta):
+                if level.lastindex == 1:
+                    self.string = not string
+                    r.stop_at(_structure_stop if string else _string_stop)
+                return True
+            depth = self.depth
             pos, end = 0, len(delta)
             while pos < end:
                 found = (_in_string if string else _structure).match(delta, pos)
@@ -159,7 +169,7 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
 
 def json_string(r: Reader, note: str, limit: int | None = None) -> Steps[str]:
     """Reads one JSON string at the cursor and returns its value; more than ``limit`` characters are no name."""
-    if not (yield from r.at(('"',))):
+    if not r.text.startswith('"', r.pos):
         stop(r, "a string is missing")
     parts: list[str] = []
     size = 0
@@ -246,19 +256,17 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
     unknown = ""
     r.take(r.pos + 1, "framing", "call object")
     while True:
-        yield from r.space()
-        mark = yield from r.at(('"', "}", ","))
+        mark = yield from r.next(('"', "}", ","))
         if mark in ("}", ","):
             r.take(r.pos + 1, "framing", "call object")
             if mark == "}":
                 break
             continue
         key = yield from json_string(r, "member name", HEADER)
-        yield from r.space()
-        if not (yield from r.at((":",))):
+        if not (yield from r.next((":",))):
             stop(r, "a colon is missing after a member name")
         r.take(r.pos + 1, "framing", "call object")
-        yield from r.space()
+        opening = yield from r.next(("{", "[", '"'))
         if key in shape.name_keys and name is None:
             name = yield from json_string(r, "name", HEADER)
             _check_name(r, name, offered_only)
@@ -270,16 +278,16 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
             seen = True
             if name is None:
                 early = []
-                yield from _arguments_value(r, early.append, streams=False)
+                yield from _arguments_value(r, opening, early.append, streams=False)
             else:
                 r.start_call(name)
-                yield from _arguments_value(r, r.arguments, streams=True)
+                yield from _arguments_value(r, opening, r.arguments, streams=True)
         else:
             if key not in _BESIDES:
                 unknown = key
             if unknown and offered_only:
                 raise NotACall(f"a call has no member {key!r}")
-            yield from _skip_value(r, only_short=offered_only)
+            yield from _skip_value(r, opening, only_short=offered_only)
     if name is None:
         raise NotACall("the object has no name")
     if not seen:
@@ -305,8 +313,7 @@ def without_arguments(r: Reader, name: str) -> None:
     r.arguments("{}")
 
 
-def _arguments_value(r: Reader, say: Callable[[str], None], *, streams: bool) -> Steps[None]:
-    opening = yield from r.at(("{", "[", '"'))
+def _arguments_value(r: Reader, opening: str, say: Callable[[str], None], *, streams: bool) -> Steps[None]:
     if opening == "{":
         yield from json_object(r, say, streams=streams)
     elif opening == '"':
@@ -318,9 +325,8 @@ def _arguments_value(r: Reader, say: Callable[[str], None], *, streams: bool) ->
         stop(r, "the arguments are no object")
 
 
-def _skip_value(r: Reader, *, only_short: bool) -> Steps[None]:
+def _skip_value(r: Reader, opening: str, *, only_short: bool) -> Steps[None]:
     """Reads the value of a member that is neither name nor arguments."""
-    opening = yield from r.at(("{", "[", '"'))
     if opening == '"':
         yield from json_string(r, "member", HEADER if only_short else None)
     elif opening and only_short:
