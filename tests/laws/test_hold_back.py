@@ -37,7 +37,8 @@ def test_what_waits_is_bounded(name: str, data: st.DataObject) -> None:
     parser = Parser(fmt, **offered(data.draw(requests(fmt), label="request")))
     for char in text * 3:
         parser.feed(char)
-        assert len(parser.text) - parser.pos <= bound(fmt)
+        reader = parser._reader
+        assert len(reader.text) - reader.pos <= bound(fmt)
 
 
 def said(events: list[Event], where: Where) -> str:

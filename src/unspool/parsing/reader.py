@@ -11,14 +11,14 @@ keeps its raw text, since a call that turns out to be none becomes content as it
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from unspool.events import ContentDelta, Event, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool.events import ContentDelta, Event, ReasoningDelta
+from unspool.parsing.opencall import OpenCall
 from unspool.parsing.scanner import Watch, pattern
 
 T = TypeVar("T")
@@ -81,11 +81,6 @@ class Opened(Exception):  # noqa: N818 - control flow, never seen outside
         self.name = name
 
 
-def new_call_id() -> str:
-    """A call id, unique across servers."""
-    return "call_" + os.urandom(12).hex()
-
-
 class Reader:
     """Text in, events out; the state that the coroutines share."""
 
@@ -103,58 +98,44 @@ class Reader:
         self.final = False
         self.cut = False
         self.tools = tools
+        self.call = OpenCall(atomic=atomic, parallel=parallel)
         self.spoke = False
         self.fresh = True
         self.in_prompt = False
-        self.calls_ended = False
         self.stops: tuple[str, ...] = ()
         self._base = 0
         self._keep: int | None = None
         self._out: list[Event] = []
-        self._stop: Callable[[str], object] | None = None
-        self._whole: Callable[[str], object] | None = None
-        self._sink: Callable[[str], list[Event]] = content_sink
-        self._arguments_flowed = False
-        self._steps: Steps[None]
+        self.stop: Callable[[str], object] | None = None
+        self.whole: Callable[[str], object] | None = None
+        self.sink: Callable[[str], list[Event]] = content_sink
+        self.steps: Steps[None]
         self._spelled = spelled
-        self._spans: list[Span] | None = [] if trace else None
-        # the open call
-        self._atomic = atomic
-        self._parallel = parallel
+        self.spans: list[Span] | None = [] if trace else None
         self._probing = False
         self._raw: list[str] | None = None
         self._raw_from = 0
         self._raw_base = 0
-        self._index = -1
-        self._started: ToolCallStart | None = None
-        self._pieces: list[str] = []
-        self._sent = 0
-        self._closed: list[tuple[ToolCallStart, list[str]]] = []
-        self._dropping = False
 
     # ---- text in
 
-    def feed_text(self, delta: str) -> list[Event]:
+    def feed(self, delta: str) -> list[Event]:
         """The events that this text makes certain."""
         if not delta:
             return []
         if not isinstance(delta, str):
             raise TypeError(f"feed takes text, not {type(delta).__name__}; feed_tokens takes token ids")
-        return self._step(delta)
+        return self.step(delta)
 
-    def _step(self, delta: str) -> list[Event]:
-        self._stop = None
-        if self._arguments_flowed:
-            self._arguments_flowed = False
-            if not self._silent:
-                self._sent = len(self._pieces)
+    def step(self, delta: str) -> list[Event]:
+        self.stop = None
+        self.call.settle()
         self._let_go()
         self.text += delta
         out: list[Event] = []
         self._out = out
-        next(self._steps, None)
-        if self._started is not None and not self._silent:
-            self._send_pieces()
+        next(self.steps, None)
+        self.call.send(out)
         return out
 
     def _let_go(self) -> None:
@@ -180,13 +161,13 @@ class Reader:
         than is ever held wakes it all the same.
         """
         self._let_go()
-        self._stop = decides
-        self._whole = None
-        self._sink = self._gather
+        self.stop = decides
+        self.whole = None
+        self.sink = self._gather
 
     def _gather(self, delta: str) -> list[Event]:
         self.text += delta
-        return self._step("") if len(self.text) - self.pos > HOLD else []
+        return self.step("") if len(self.text) - self.pos > HOLD else []
 
     def wait_for(self, watch: Watch, offset: int = 0) -> None:
         """Waits while what is held from ``offset`` characters ahead on may still become a marker."""
@@ -211,7 +192,7 @@ class Reader:
         A delta in which ``stop`` found something still flows if ``whole`` accepts it. Only legal when
         everything read so far is consumed.
         """
-        if self._spans is not None or self.pos != len(self.text) or self._keep is not None or self.final:
+        if self.spans is not None or self.pos != len(self.text) or self._keep is not None or self.final:
             return
         if self._raw is not None:
             self._raw.append(self.text[self._raw_from : self.pos])
@@ -219,20 +200,20 @@ class Reader:
         self._base += self.pos
         self.text = ""
         self.pos = 0
-        self._stop = stop
-        self._whole = whole
-        self._sink = sink
+        self.stop = stop
+        self.whole = whole
+        self.sink = sink
 
     def stop_at(self, stop: Callable[[str], object]) -> None:
         """While text flows: from the next delta on, another ``stop`` decides."""
-        self._stop = stop
+        self.stop = stop
 
     def take(self, end: int, kind: Kind = "framing", note: str = "") -> str:
         """Consumes up to ``end`` and says what the text was."""
         start = self.pos
         self.pos = end
-        if self._spans is not None and self.offset > max(self._base + start, 0):
-            self._spans.append(Span(max(self._base + start, 0), self.offset, kind, note))
+        if self.spans is not None and self.offset > max(self._base + start, 0):
+            self.spans.append(Span(max(self._base + start, 0), self.offset, kind, note))
         return self.text[start:end]
 
     def space(self, word_end: Callable[[str], object] | None = None) -> Steps[None]:
@@ -276,7 +257,7 @@ class Reader:
             def word(delta: str) -> object:
                 begun = delta.lstrip(_LAYOUT)
                 if begun:
-                    self._stop = ends
+                    self.stop = ends
                 return ends(begun)
 
             self.wait(word)
@@ -380,40 +361,8 @@ class Reader:
     def arguments_sink(self, convert: Callable[[str], str] | None = None) -> Callable[[str], list[Event]]:
         """For :meth:`flow`: the delta is argument text, as it stands or converted."""
         assert self._raw is not None
-        raw = self._raw.append
-        say = self._pieces.append
-        index = self._index
-        if not self._silent:
-            self._send_pieces()
-        self._arguments_flowed = True
-        if self._silent:
-
-            def hold(delta: str) -> list[Event]:
-                raw(delta)
-                say(delta if convert is None else convert(delta))
-                return []
-
-            return hold
-        if convert is None:
-
-            def verbatim(delta: str) -> list[Event]:
-                raw(delta)
-                say(delta)
-                return [ToolCallDelta(index, delta)]
-
-            return verbatim
-
-        def converted(delta: str) -> list[Event]:
-            raw(delta)
-            piece = convert(delta)
-            say(piece)
-            return [ToolCallDelta(index, piece)]
-
-        return converted
-
-    @property
-    def _silent(self) -> bool:
-        return self._atomic or self._dropping
+        self.call.send(self._out)
+        return self.call.flow(self._raw.append, convert)
 
     # ---- for coroutines: calls
 
@@ -427,51 +376,25 @@ class Reader:
         """The call's name is complete."""
         if self._probing:
             raise Opened(name)
-        self._dropping = not self._parallel and (self.calls_ended or bool(self._closed))
         self.spoke = True
         self.fresh = False
-        self._pieces = []
-        self._sent = 0
-        if self._dropping:
-            return
-        self._index += 1
-        self._started = ToolCallStart(self._index, new_call_id(), name)
-        if not self._atomic:
-            self._out.append(self._started)
+        self.call.start(name, self._out)
 
     def arguments(self, text: str) -> None:
         """Argument text, as JSON."""
-        if text:
-            self._pieces.append(text)
+        self.call.say(text)
 
     def argument_text(self) -> str:
         """All argument text of the open call so far."""
-        return "".join(self._pieces)
+        return self.call.text
 
     def close_call(self) -> None:
         """The call's arguments are complete; it counts once :meth:`confirm_calls` says so."""
-        if self._started is not None:
-            if not self._atomic:
-                self._send_pieces()
-            self._closed.append((self._started, self._pieces))
-            self._started = None
-        self._pieces = []
-        self._sent = 0
+        self.call.close(self._out)
 
     def confirm_calls(self) -> None:
         """The calls closed so far are certain."""
-        for start, pieces in self._closed:
-            if self._atomic:
-                self._out += [start, ToolCallDelta(start.index, "".join(pieces))]
-            self._out.append(ToolCallEnd(start.index))
-            self.calls_ended = True
-        self._closed.clear()
-
-    def _send_pieces(self) -> None:
-        pieces = self._pieces
-        if len(pieces) > self._sent:
-            self._out.append(ToolCallDelta(self._index, "".join(pieces[self._sent :])))
-            self._sent = len(pieces)
+        self.call.confirm(self._out)
 
     def end_call(self) -> None:
         """The raw text of a call that succeeded is no longer needed."""
@@ -481,25 +404,19 @@ class Reader:
     def reject_call(self, why: NotACall, *, in_reasoning: bool = False) -> None:
         """What was taken for a call is text, as it was written; a call cut by the token limit is nothing."""
         assert self._raw is not None
-        if self._started is not None and not self._atomic:
-            self._send_pieces()
-        if self._atomic and (self._started is not None or self._closed):
-            # Nothing of these was sent, so their numbers are free again.
-            self._index -= len(self._closed) + (self._started is not None)
-        self._started = None
-        self._closed.clear()
+        self.call.reject(self._out)
         if isinstance(why, Unfinished):
             self.pos = len(self.text)
         raw = self._generated("".join(self._raw) + self.text[self._raw_from : self.pos], self._raw_base)
         self._raw = None
         cut = isinstance(why, Unfinished) and self.cut
-        if self._spans is not None:
+        if self.spans is not None:
             start = max(self._raw_base, 0)
             self._forget(start)
             note = "call cut by the token limit" if cut else f"no call: {why}"
             kind: Kind = "cut" if cut else "reasoning" if in_reasoning else "content"
             if self.offset > start:
-                self._spans.append(Span(start, self.offset, kind, note))
+                self.spans.append(Span(start, self.offset, kind, note))
         if raw and not cut:
             said = ReasoningDelta if in_reasoning else ContentDelta
             self._out.append(said(self.spell(raw)))
@@ -539,14 +456,8 @@ class Reader:
     def begin_output(self) -> int:
         """Calls count from here; returns the number that the first one had until now."""
         self.in_prompt = False
-        self._stop = None
-        self.calls_ended = False
-        # A call that the prompt leaves open is the output's.
-        before = self._index + 1 - len(self._closed) - (self._started is not None)
-        self._index -= before
-        self._closed = [(_renumbered(start, before), pieces) for start, pieces in self._closed]
-        self._started = self._started and _renumbered(self._started, before)
-        return before
+        self.stop = None
+        return self.call.count_from_here()
 
     def rewind(self, text: str, offset: int) -> None:
         """Gives text back that was read from ``offset`` (characters of the whole generation) on."""
@@ -557,8 +468,8 @@ class Reader:
 
     def _forget(self, offset: int) -> None:
         """Drops the spans behind ``offset``: that text is read again, or became something else."""
-        while self._spans and self._spans[-1].end > offset:
-            self._spans.pop()
+        while self.spans and self.spans[-1].end > offset:
+            self.spans.pop()
 
     @property
     def offset(self) -> int:
@@ -567,10 +478,6 @@ class Reader:
         Exact with a trace; without, characters that flowed are not counted.
         """
         return self._base + self.pos
-
-
-def _renumbered(start: ToolCallStart, before: int) -> ToolCallStart:
-    return ToolCallStart(start.index - before, start.id, start.name)
 
 
 def content_sink(delta: str) -> list[Event]:
