@@ -15,13 +15,21 @@ import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from unspool.events import ContentDelta, Event, ReasoningDelta
 from unspool.parsing.opencall import OpenCall
 from unspool.parsing.scanner import Watch, pattern
 
 T = TypeVar("T")
+
+
+class Finder(Protocol):
+    """A search in a text from a position (characters) on: anything but ``None`` is a find."""
+
+    def __call__(self, text: str, pos: int = 0, /) -> object: ...
+
+
 Steps: TypeAlias = Generator[None, None, T]
 """A coroutine that yields whenever it needs more text and returns ``T``."""
 
@@ -216,7 +224,7 @@ class Reader:
             self.spans.append(Span(max(self._base + start, 0), self.offset, kind, note))
         return self.text[start:end]
 
-    def space(self, word_end: Callable[[str], object] | None = None) -> Steps[None]:
+    def space(self, word_end: Finder | None = None) -> Steps[None]:
         """Skips JSON whitespace, and waits for what follows it; ``word_end`` as for :meth:`next`."""
         while True:
             end = self.space_end(self.pos)
@@ -224,14 +232,15 @@ class Reader:
                 self.take(end, "framing", "layout")
             if end < len(self.text) or self.final:
                 return
-            self._wait_at_layout(_NOTHING, word_end)
+            self._wait_at_layout(_NOTHING, word_end, "")
             yield
 
-    def next(self, literals: tuple[str, ...], word_end: Callable[[str], object] | None = None) -> Steps[str]:
+    def next(self, literals: tuple[str, ...], word_end: Finder | None = None, quote: str = "") -> Steps[str]:
         """Skips JSON whitespace; the longest of the literals that then stands here, or ``""``.
 
-        The literal is not consumed. ``word_end``: if a word may stand here instead, finds what ends one; until
-        something does, the word gathers without waking the coroutine.
+        The literal is not consumed. ``word_end``: if a word may stand here that says nothing before it is
+        complete, finds what ends one; until something does, the word gathers without waking the coroutine.
+        ``quote``: how such a word begins.
         """
         match, longest, beginnings = _literals(literals)
         while True:
@@ -244,11 +253,15 @@ class Reader:
             if len(text) - end >= longest or self.final or text[end:] not in beginnings:
                 found = match(text, end)
                 return found.group() if found else ""
-            self._wait_at_layout(beginnings, word_end)
+            self._wait_at_layout(beginnings, word_end, quote)
             yield
 
     def _wait_at_layout(
-        self, beginnings: frozenset[str], word_end: Callable[[str], object] | None = None, offset: int = 0
+        self,
+        beginnings: frozenset[str],
+        word_end: Finder | None,
+        quote: str,
+        offset: int = 0,
     ) -> None:
         """Waits through the layout that is ``offset`` characters ahead, then through a beginning or a word."""
         if word_end is not None:
@@ -256,9 +269,10 @@ class Reader:
 
             def word(delta: str) -> object:
                 begun = delta.lstrip(_LAYOUT)
-                if begun:
-                    self.stop = ends
-                return ends(begun)
+                if not begun:
+                    return None
+                self.stop = ends
+                return ends(begun, len(quote)) if begun.startswith(quote) else True
 
             self.wait(word)
         elif len(beginnings) == 1:
@@ -317,7 +331,7 @@ class Reader:
             if left >= longest or self.final or self.text[start:] not in beginnings:
                 found = match(self.text, start)
                 return found.end() - self.pos if found else 0
-            self._wait_at_layout(beginnings, offset=offset)
+            self._wait_at_layout(beginnings, None, "", offset)
             yield
 
     def certain(self, literal: str) -> bool:

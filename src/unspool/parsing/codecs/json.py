@@ -256,7 +256,7 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
     unknown = ""
     r.take(r.pos + 1, "framing", "call object")
     while True:
-        mark = yield from r.next(('"', "}", ","))
+        mark = yield from r.next(('"', "}", ","), _string_stop, '"')
         if mark in ("}", ","):
             r.take(r.pos + 1, "framing", "call object")
             if mark == "}":
@@ -266,8 +266,9 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
         if not (yield from r.next((":",))):
             stop(r, "a colon is missing after a member name")
         r.take(r.pos + 1, "framing", "call object")
-        opening = yield from r.next(("{", "[", '"'))
-        if key in shape.name_keys and name is None:
+        names = name is None and key in shape.name_keys
+        opening = yield from r.next(("{", "[", '"'), _string_stop if names else None, '"')
+        if names:
             name = yield from json_string(r, "name", HEADER)
             _check_name(r, name, offered_only)
             if early is not None:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from unspool.parsing.codecs.json import escape, json_string, load, quote, stop
 from unspool.parsing.codecs.python import DEPTH, NUMBERS
-from unspool.parsing.reader import NotACall, Reader, Steps, Unfinished
+from unspool.parsing.reader import Finder, NotACall, Reader, Steps, Unfinished
 from unspool.parsing.scanner import Watch, pattern
 
 _NO_KEY = ":{}\\[\\],\ud800-\udfff"
@@ -29,7 +29,7 @@ def _quote_watch(mark: str) -> Watch:
 
 
 @lru_cache(maxsize=64)
-def _key_end(mark: str) -> Callable[[str], object]:
+def _key_end(mark: str) -> Finder:
     """For :meth:`Reader.space`: what no bare key holds, and what a quoted one may begin with."""
     return pattern(f'[{_NO_KEY}"{re.escape(mark[0])}]').search
 
