@@ -212,10 +212,6 @@ class Reader:
         self.whole = whole
         self.sink = sink
 
-    def stop_at(self, stop: Callable[[str], object]) -> None:
-        """While text flows: from the next delta on, another ``stop`` decides."""
-        self.stop = stop
-
     def take(self, end: int, kind: Kind = "framing", note: str = "") -> str:
         """Consumes up to ``end`` and says what the text was."""
         start = self.pos

@@ -119,7 +119,9 @@ class Watch:
         skipped = (self._skip_ended if ended else self._skip_going_on)(text, pos)
         assert skipped is not None
         end = skipped.end()
-        if end == len(text) and (ended or not self._pads):
+        if not self._pads:
+            return None if end == len(text) else self.at(text, end, ended)
+        if end == len(text) and ended:
             return None
         # The search is for literals alone, since layout is everywhere; what a literal swallows stands before it.
         for start in self._starts(text, pos, end):

@@ -69,7 +69,7 @@ class _Place:
             if level := (_level_in_string if string else _level_structure)(delta):
                 if level.lastindex == 1:
                     self.string = not string
-                    r.stop_at(_structure_stop if string else _string_stop)
+                    r.stop = _structure_stop if string else _string_stop
                 return True
             depth = self.depth
             pos, end = 0, len(delta)
@@ -94,7 +94,7 @@ class _Place:
             self.depth = depth
             if string is not self.string:
                 self.string = string
-                r.stop_at(_string_stop if string else _structure_stop)
+                r.stop = _string_stop if string else _structure_stop
             return True
 
         return whole
