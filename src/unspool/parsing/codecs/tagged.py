@@ -19,6 +19,7 @@ from unspool.parsing.scanner import Watch, pattern
 from unspool.parsing.schema import JSON, STRING, Tool, Types, convert, fate
 
 _ATTRIBUTE = pattern(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>/]+))""")
+_no_name = pattern(r"[\s<>]").search
 _NOTHING = Tool("")
 
 
@@ -26,7 +27,8 @@ def attributes(header: str, *, entities: bool = False) -> dict[str, str]:
     """The attributes of an element's header; quotes may be double, single or missing."""
     found = {}
     for match in _ATTRIBUTE.finditer(header):
-        value = next(group for group in match.groups()[1:] if group is not None)
+        # The one kind of quotes that was there is the last group.
+        value = match[match.lastindex or 0]
         found[match.group(1)] = unescape(value) if entities else value
     return found
 
@@ -107,7 +109,7 @@ def tagged_call(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[N
         name = attributes(header, entities=shape.attribute_entities).get(shape.name_attribute, "")
     else:
         name = header.strip()
-    if not name or any(char.isspace() or char in "<>" for char in name):
+    if not name or _no_name(name):
         raise NotACall("the call has no name")
     if offered_only and name not in r.tools:
         raise NotACall(f"no tool {name!r} was offered")
