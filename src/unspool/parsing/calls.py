@@ -13,65 +13,18 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NoReturn
 
-from unspool.parsing.codecs.json import call_object, finish_arguments, json_object, stop, without_arguments
+from unspool.parsing.callobject import call_object, json_list, without_arguments
+from unspool.parsing.codecs.json import finish_arguments, json_object
 from unspool.parsing.codecs.python import identifier, keyword_arguments, word_end
 from unspool.parsing.codecs.relaxed import relaxed_object
-from unspool.parsing.codecs.tagged import header_text, header_watch, tagged_call
+from unspool.parsing.codecs.tagged import tagged_call
 from unspool.parsing.declaration import JsonCalls, NamedCalls, PythonCalls, RelaxedArguments, TaggedCalls
-from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished
-from unspool.parsing.scanner import Watch, pattern
+from unspool.parsing.markers import header_text, header_watch, seek, trail
+from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished, stop
+from unspool.parsing.scanner import pattern
 
 _NAME = pattern(r"[^\s<>{}\[\]\"'`]+")
 _CALL_ID = pattern(r"(?:functions?\.)?(.*?)(?::[0-9]+)?")
-
-
-@lru_cache(maxsize=256)
-def _seek_watch(literals: tuple[str, ...]) -> Watch:
-    return Watch(("", literals))
-
-
-def seek(r: Reader, literals: tuple[str, ...], limit: int = HOLD, *, keeps_words: bool = False) -> Steps[str]:
-    """Which of the literals comes within ``limit`` characters; the cursor goes to it over the noise.
-
-    ``""`` if none does; the cursor then stays. ``keeps_words``: noise with a letter or digit in it is content.
-    """
-    watch = _seek_watch(literals)
-    most = limit + watch.longest
-    offset = 0
-    while True:
-        # No further than that: the next opener would pay for the same text again.
-        window = r.text[r.pos : r.pos + most]
-        ended = r.final and r.pos + len(window) == len(r.text)
-        found = watch.find(window, offset, ended)
-        offset = found.start() if found else len(window)
-        if offset > limit:
-            return ""
-        if found and found.lastindex:
-            if keeps_words and any(map(str.isalnum, window[:offset])):
-                r.content(r.pos + offset, "text between markers")
-            else:
-                r.take(r.pos + offset, "framing", "noise between markers")
-            return found.group(1)
-        if ended:
-            return ""
-        if found is None:
-            r.wait(watch.stop)
-        else:
-            r.wait_for(watch, offset)
-        yield
-
-
-def trail(
-    r: Reader, closers: tuple[str, ...], others: tuple[str, ...] = (), *, keeps_words: bool = True
-) -> Steps[None]:
-    """Reads a closer that may be missing or doubled, with the noise before it; stops at any of ``others``."""
-    if not any(closers):
-        return
-    mark = yield from seek(r, closers + others, keeps_words=keeps_words)
-    if mark and mark in closers:
-        r.take(r.pos + len(mark), "framing", "closes the call")
-        while size := (yield from r.ahead((mark,))):
-            r.take(r.pos + size, "framing", "closes the call again")
 
 
 def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
@@ -122,26 +75,6 @@ def _separated(r: Reader, separators: str) -> Steps[bool]:
             return False
         r.wait(other)
         yield
-
-
-def json_list(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[None]:
-    """Reads a list of call objects at the cursor."""
-    r.take(r.pos + 1, "framing", "list of calls")
-    found = False
-    while True:
-        mark = yield from r.next(("{", ",", "]"))
-        if mark == "{":
-            yield from call_object(r, shape, offered_only=offered_only)
-            found = True
-        elif mark == ",":
-            r.take(r.pos + 1, "framing", "list of calls")
-        elif mark == "]":
-            if offered_only and not found:
-                raise NotACall("the list is empty")
-            r.take(r.pos + 1, "framing", "list of calls")
-            return
-        else:
-            stop(r, "the list holds something else than calls")
 
 
 _LIST = JsonCalls()

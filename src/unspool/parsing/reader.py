@@ -3,7 +3,7 @@
 The grammar of a generation is written as coroutines (``turn``, ``calls``, ``codecs``) that read straight ahead
 and ``yield`` when they need more text. What they decide goes out through the methods here, in order and for
 good. While nothing but plain text can come, a coroutine leaves a test and a sink (:meth:`Reader.flow`) and
-:meth:`Reader.feed` answers without waking it: that is the path nearly every token takes.
+:meth:`Parser.feed` answers without waking it: that is the path nearly every token takes.
 
 Consumed text is dropped at once, so each character is copied a bounded number of times. Only an open call
 keeps its raw text, since a call that turns out to be none becomes content as it was written.
@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, NoReturn, Protocol, TypeAlias, TypeVar
 
 from unspool.events import ContentDelta, Event, ReasoningDelta
 from unspool.parsing.opencall import OpenCall
@@ -89,6 +89,13 @@ class Opened(Exception):  # noqa: N818 - control flow, never seen outside
         self.name = name
 
 
+def stop(r: Reader, why: str) -> NoReturn:
+    """Raises what fits: the text ended, or what stands here is wrong."""
+    if r.final and r.pos == len(r.text):
+        raise Unfinished("the text ends inside a call")
+    raise NotACall(why)
+
+
 class Reader:
     """Text in, events out; the state that the coroutines share."""
 
@@ -136,6 +143,7 @@ class Reader:
         return self.step(delta)
 
     def step(self, delta: str) -> list[Event]:
+        """Wakes the coroutine with this text, which may be empty; the events that it then makes."""
         self.stop = None
         self.call.settle()
         self._let_go()

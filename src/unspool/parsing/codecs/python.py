@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from unspool.parsing.codecs.json import escape, quote, stop
-from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.codecs.json import escape, quote
+from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import pattern
 
 DEPTH = 64

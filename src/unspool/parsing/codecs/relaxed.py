@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from unspool.parsing.codecs.json import escape, json_string, load, quote, stop
+from unspool.parsing.codecs.json import escape, json_string, load, quote
 from unspool.parsing.codecs.python import DEPTH, NUMBERS
-from unspool.parsing.reader import Finder, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.reader import Finder, NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import Watch, pattern
 
 _NO_KEY = ":{}\\[\\],\ud800-\udfff"

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from html import unescape
 
-from unspool.parsing.codecs.json import escape, finish_arguments, json_object, quote, stop
+from unspool.parsing.codecs.json import escape, finish_arguments, json_object, quote
 from unspool.parsing.declaration import TaggedCalls
-from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.markers import header_text, header_watch
+from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import Watch, pattern
 from unspool.parsing.schema import JSON, STRING, Tool, Types, convert, fate
 
@@ -36,40 +37,6 @@ def attributes(header: str, *, entities: bool = False) -> dict[str, str]:
 @lru_cache(maxsize=256)
 def _value_watch(pad: str, *literals: tuple[str, ...]) -> Watch:
     return Watch(*((pad, group) for group in literals))
-
-
-def header_text(r: Reader, ends: tuple[str, ...], stops: tuple[str, ...] = ()) -> Steps[tuple[str, str]]:
-    """Reads up to one of ``ends`` (consumed) or ``stops`` (not); returns the text and what ended it."""
-    watch = header_watch(ends, stops)
-    most = HEADER + watch.longest
-    offset = 0
-    while True:
-        window = r.text[r.pos : r.pos + most]
-        ended = r.final and r.pos + len(window) == len(r.text)
-        found = watch.find(window, offset, ended)
-        offset = found.start() if found else len(window)
-        if offset > HEADER:
-            r.take(r.pos + HEADER)
-            raise NotACall("the header of the call has no end")
-        if found and found.lastindex:
-            text = r.spell(r.take(r.pos + offset, "name", "header"))
-            mark = found.group(found.lastindex)
-            if found.lastindex == 1:
-                r.take(r.pos + len(mark), "framing", "end of the header")
-            return text, mark
-        if ended:
-            raise Unfinished("the text ends inside the header of a call")
-        if found is None:
-            r.wait(watch.stop)
-        else:
-            r.wait_for(watch, offset)
-        yield
-
-
-@lru_cache(maxsize=256)
-def header_watch(ends: tuple[str, ...], stops: tuple[str, ...]) -> Watch:
-    """Group 1 ends a header, group 2 stands behind one."""
-    return Watch(("", ends), ("", stops))
 
 
 class _Arguments:
