@@ -132,7 +132,7 @@ def _refuse(r: Reader) -> NoReturn:
 
 def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
     if shape.list_body:
-        header_end = header_watch(shape.header_end, shape.header_stops + shape.header_notes).stop
+        header_end = header_watch(shape.header_end, ("[", "{", *shape.header_stops, *shape.header_notes)).stop
         if opening := (yield from r.next(("[", "{"), header_end)):
             if opening == "[":
                 yield from json_list(r, _LIST, offered_only=False)

@@ -243,8 +243,8 @@ class Reader:
         """Skips JSON whitespace; the longest of the literals that then stands here, or ``""``.
 
         The literal is not consumed. ``word_end``: if a word may stand here that says nothing before it is
-        complete, finds what ends one; until something does, the word gathers without waking the coroutine.
-        ``quote``: how such a word begins.
+        complete, finds what ends one, the beginning of any literal included; until something does, the word
+        gathers without waking the coroutine. ``quote``: how such a word begins.
         """
         match, longest, beginnings = _literals(literals)
         while True:
@@ -257,7 +257,8 @@ class Reader:
             if len(text) - end >= longest or self.final or text[end:] not in beginnings:
                 found = match(text, end)
                 return found.group() if found else ""
-            self._wait_at_layout(beginnings, word_end, quote)
+            # What began to be a literal is no word.
+            self._wait_at_layout(beginnings, word_end if end == len(text) else None, quote)
             yield
 
     def _wait_at_layout(
