@@ -75,7 +75,7 @@ def _examine(fmt: Any, pieces: list[str], prompt: str | None) -> tuple[int, int]
 def _count_copies() -> None:
     from unspool.parsing.reader import Reader
 
-    step = Reader._step
+    step = Reader.step
 
     def counted(self: Reader, delta: str) -> list[Any]:
         kept = self.pos if self._keep is None else min(self._keep, self.pos)

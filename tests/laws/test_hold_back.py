@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import FORMATS, TOOLS, every_format, markers, offered, reasons, requests, soups
-from unspool import ContentDelta, Event, Format, Message, Parser, ReasoningDelta, ToolCall, ToolCallDelta
+from unspool import (
+    ContentDelta,
+    Event,
+    Format,
+    Message,
+    Parser,
+    ReasoningDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallEnd,
+)
 from unspool.formats import write
 from unspool.parsing.reader import HEADER, HOLD
 
@@ -37,7 +47,8 @@ def test_what_waits_is_bounded(name: str, data: st.DataObject) -> None:
     parser = Parser(fmt, **offered(data.draw(requests(fmt), label="request")))
     for char in text * 3:
         parser.feed(char)
-        assert len(parser.text) - parser.pos <= bound(fmt)
+        reader = parser._reader
+        assert len(reader.text) - reader.pos <= bound(fmt)
 
 
 def said(events: list[Event], where: Where) -> str:
@@ -82,3 +93,13 @@ def test_words_and_what_they_are_part_of_add_up(name: str) -> None:
     sent = [e.arguments for char in text for e in parser.feed(char) if isinstance(e, ToolCallDelta)]
     assert json.loads("".join(sent)) == {"city": "a b c"}
     assert len(sent) > 4
+
+
+def test_a_closer_in_two_pieces_counts_when_it_is_complete() -> None:
+    tools = [
+        {"type": "function", "function": {"name": "ping", "parameters": {"type": "object", "properties": {}}}}
+    ]
+    parser = Parser(FORMATS["deepseek_v3"], tools=tools)
+    parser.feed("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>ping<｜tool▁sep｜>")
+    parser.feed("<")
+    assert any(isinstance(event, ToolCallEnd) for event in parser.feed("｜tool▁call▁end｜>"))

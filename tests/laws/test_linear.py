@@ -1,4 +1,4 @@
-"""Law 4: the work is linear in the text, counted in characters and not by a clock."""
+"""Law 4: the work is linear in the text, counted in characters and not by a clock; idle text wakes nobody."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.laws.strategies import FORMATS, every_format
+from tests.laws.strategies import FORMATS, TOOLS, every_format
 from tests.laws.workloads import workloads
+from unspool import Event, Message, Parser, ToolCall
+from unspool.formats import write
+from unspool.parsing.reader import Reader
 
 MOST = 64
 """Examined characters a fed one, at most: a marker that turns out to be none may have a whole header looked at."""
@@ -43,3 +46,44 @@ def test_more_text_is_as_much_more_work(name: str, counts: Counts) -> None:
         assert more_examined <= MOST * more_fed, workload
         # What is examined again and again would grow by the square.
         assert more_examined / examined <= 3 * more_fed / fed, workload
+
+
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that wake a reader from here on."""
+    texts: list[str] = []
+    step = Reader.step
+
+    def counted(self: Reader, delta: str) -> list[Event]:
+        texts.append(delta)
+        return step(self, delta)
+
+    monkeypatch.setattr(Reader, "step", counted)
+    return texts
+
+
+def call(name: str) -> str:
+    return write(FORMATS[name], Message(tool_calls=(ToolCall("", "get_weather", '{"city": "x"}'),)))
+
+
+@every_format
+@pytest.mark.parametrize("word", ["get_weather", "city"])
+def test_letters_of_names_and_keys_wake_nobody(name: str, word: str, woken: list[str]) -> None:
+    parser = Parser(FORMATS[name], tools=TOOLS)
+    for char in call(name).partition(word)[0]:
+        parser.feed(char)
+    woken.clear()
+    for letter in word:
+        parser.feed(letter)
+    assert woken == []
+
+
+@every_format
+def test_layout_behind_a_call_wakes_nobody(name: str, woken: list[str]) -> None:
+    parser = Parser(FORMATS[name], tools=TOOLS)
+    for char in call(name):
+        parser.feed(char)
+    woken.clear()
+    for char in "\n \n":
+        parser.feed(char)
+    assert woken == []

@@ -8,81 +8,23 @@ models put line breaks and stray words there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NoReturn
 
-from unspool.parsing.codecs.json import call_object, finish_arguments, json_object, stop, without_arguments
-from unspool.parsing.codecs.python import identifier, keyword_arguments
+from unspool.parsing.callobject import call_object, json_list, without_arguments
+from unspool.parsing.codecs.json import finish_arguments, json_object
+from unspool.parsing.codecs.python import identifier, keyword_arguments, word_end
 from unspool.parsing.codecs.relaxed import relaxed_object
-from unspool.parsing.codecs.tagged import header_text, tagged_call
+from unspool.parsing.codecs.tagged import tagged_call
 from unspool.parsing.declaration import JsonCalls, NamedCalls, PythonCalls, RelaxedArguments, TaggedCalls
-from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished
-from unspool.parsing.scanner import Watch, pattern
+from unspool.parsing.markers import header_text, header_watch, seek, trail
+from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished, stop
+from unspool.parsing.scanner import pattern
 
 _NAME = pattern(r"[^\s<>{}\[\]\"'`]+")
 _CALL_ID = pattern(r"(?:functions?\.)?(.*?)(?::[0-9]+)?")
-
-
-@lru_cache(maxsize=256)
-def _seek_watch(literals: tuple[str, ...]) -> Watch:
-    return Watch(("", literals))
-
-
-def seek(r: Reader, literals: tuple[str, ...], limit: int = HOLD, *, keeps_words: bool = False) -> Steps[str]:
-    """Which of the literals comes within ``limit`` characters; the cursor goes to it over the noise.
-
-    ``""`` if none does; the cursor then stays. ``keeps_words``: noise with a letter or digit in it is content.
-    """
-    watch = _seek_watch(literals)
-    most = limit + max(map(len, literals))
-    offset = 0
-    while True:
-        # No further than that: the next opener would pay for the same text again.
-        window = r.text[r.pos : r.pos + most]
-        ended = r.final and r.pos + len(window) == len(r.text)
-        found = watch.find(window, offset, ended)
-        offset = found.start() if found else len(window)
-        if offset > limit:
-            return ""
-        if found and found.lastindex:
-            if keeps_words and any(map(str.isalnum, window[:offset])):
-                r.content(r.pos + offset, "text between markers")
-            else:
-                r.take(r.pos + offset, "framing", "noise between markers")
-            return found.group(1)
-        if ended:
-            return ""
-        if found is None:
-            r.wait(watch.stop)
-        else:
-            r.wait_for(watch, offset)
-        yield
-
-
-def trail(
-    r: Reader, closers: tuple[str, ...], others: tuple[str, ...] = (), *, keeps_words: bool = True
-) -> Steps[None]:
-    """Reads a closer that may be missing or doubled, with the noise before it; stops at any of ``others``."""
-    closers = tuple(filter(None, closers))
-    if not closers:
-        return
-    mark = yield from seek(r, closers + tuple(filter(None, others)), keeps_words=keeps_words)
-    if mark in closers:
-        r.take(r.pos + len(mark), "framing", "closes the call")
-        while size := (yield from _again(r, mark)):
-            r.take(r.pos + size, "framing", "closes the call again")
-
-
-def _again(r: Reader, mark: str) -> Steps[int]:
-    """The size of the same closer once more, and the layout before it; 0 for none."""
-    while True:
-        ahead = r.space_end(r.pos) - r.pos
-        if ahead > HOLD:
-            return 0
-        if r.pos + ahead < len(r.text) or r.final:
-            return ahead + len(mark) if (yield from r.at((mark,), ahead)) else 0
-        yield
 
 
 def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
@@ -93,10 +35,10 @@ def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
     bare = not opened
     offered_only = bare or shape.offered_only
     while True:
-        yield from r.space()
-        if (yield from r.at(("{", "["))) == "[":
+        opening = yield from r.next(("{", "["))
+        if opening == "[":
             yield from json_list(r, shape, offered_only=offered_only)
-        elif r.pos < len(r.text) and r.text[r.pos] == "{":
+        elif opening:
             yield from call_object(r, shape, offered_only=offered_only)
         else:
             stop(r, "no JSON follows the opener")
@@ -109,8 +51,14 @@ def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
         yield from trail(r, shape.close, shape.open)
 
 
+@lru_cache(maxsize=64)
+def _other_than(characters: str) -> Callable[[str], object]:
+    return pattern(f"[^{re.escape(characters)}]").search
+
+
 def _separated(r: Reader, separators: str) -> Steps[bool]:
     """Whether another bare object follows, after a separator; the cursor goes to it."""
+    other = _other_than(separators)
     ahead = 0
     while True:
         while r.pos + ahead < len(r.text) and r.text[r.pos + ahead] in separators:
@@ -126,28 +74,8 @@ def _separated(r: Reader, separators: str) -> Steps[bool]:
         if r.final:
             r.take(len(r.text), "framing", "separates calls")
             return False
+        r.wait(other)
         yield
-
-
-def json_list(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[None]:
-    """Reads a list of call objects at the cursor."""
-    r.take(r.pos + 1, "framing", "list of calls")
-    found = False
-    while True:
-        yield from r.space()
-        mark = yield from r.at(("{", ",", "]"))
-        if mark == "{":
-            yield from call_object(r, shape, offered_only=offered_only)
-            found = True
-        elif mark == ",":
-            r.take(r.pos + 1, "framing", "list of calls")
-        elif mark == "]":
-            if offered_only and not found:
-                raise NotACall("the list is empty")
-            r.take(r.pos + 1, "framing", "list of calls")
-            return
-        else:
-            stop(r, "the list holds something else than calls")
 
 
 _LIST = JsonCalls()
@@ -193,7 +121,7 @@ def _section(
             r.begin_call()
     if mark and mark in closers:
         r.take(r.pos + len(mark), "framing", "closes the section")
-        while size := (yield from _again(r, mark)):
+        while size := (yield from r.ahead((mark,))):
             r.take(r.pos + size, "framing", "closes the section again")
 
 
@@ -205,9 +133,9 @@ def _refuse(r: Reader) -> NoReturn:
 
 def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
     if shape.list_body:
-        yield from r.space()
-        if (yield from r.at(("[", "{"))):
-            if r.text[r.pos] == "[":
+        header_end = header_watch(shape.header_end, ("[", "{", *shape.header_stops, *shape.header_notes)).stop
+        if opening := (yield from r.next(("[", "{"), header_end)):
+            if opening == "[":
                 yield from json_list(r, _LIST, offered_only=False)
             else:
                 yield from call_object(r, _LIST, offered_only=False)
@@ -218,8 +146,7 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
     if shape.type_header and mark in shape.header_end:
         name, fenced = yield from _typed_header(r, shape, name)
     name = _checked(r, shape, name)
-    yield from r.space()
-    body = yield from r.at(("{", shape.close))
+    body = yield from r.next(("{", shape.close))
     if body != "{":
         if not body:
             stop(r, "no object follows the name")
@@ -242,8 +169,9 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
 
 
 def _header(r: Reader, shape: NamedCalls) -> Steps[tuple[str, str]]:
-    yield from r.space()
-    text, mark = yield from header_text(r, shape.header_end, shape.header_stops + shape.header_notes)
+    ends, stops = shape.header_end, shape.header_stops + shape.header_notes
+    yield from r.space(header_watch(ends, stops).stop)
+    text, mark = yield from header_text(r, ends, stops)
     if mark in shape.header_notes:
         r.take(r.pos + len(mark), "framing", "call id")
         _, mark = yield from header_text(r, shape.header_end, shape.header_stops)
@@ -252,17 +180,13 @@ def _header(r: Reader, shape: NamedCalls) -> Steps[tuple[str, str]]:
 
 def _typed_header(r: Reader, shape: NamedCalls, name: str) -> Steps[tuple[str, bool]]:
     """``type SEP name``, the value perhaps in a code fence; or only ``name SEP`` before the value."""
-    yield from r.space()
-    if (yield from r.at(("{", shape.close))):
+    if (yield from r.next(("{", shape.close), header_watch(("\n",), ("{", "```", shape.close)).stop)):
         return name, False
     name, _ = yield from header_text(r, ("\n",), ("{", "```"))
-    yield from r.space()
-    fenced = bool((yield from r.at(("```",))))
-    if fenced:
-        r.take(r.pos + 3, "framing", "code fence")
-        if (yield from r.at(("json",))):
-            r.take(r.pos + 4, "framing", "code fence")
-    return name, fenced
+    fence = yield from r.next(("```json", "```"))
+    if fence:
+        r.take(r.pos + len(fence), "framing", "code fence")
+    return name, bool(fence)
 
 
 def _checked(r: Reader, shape: NamedCalls, header: str) -> str:
@@ -297,8 +221,7 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
         if shape.section_open:
             yield from trail(r, shape.section_close, shape.call_open + shape.section_open)
         return
-    yield from r.space()
-    body = yield from r.at(("{", *shape.section_close))
+    body = yield from r.next(("{", *shape.section_close))
     if body == "{":
         yield from call_object(r, _LIST, offered_only=False)
         r.end_call()
@@ -312,28 +235,26 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
 
 def python_calls(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:
     """A list of calls, certain only when the list is closed; bare, every name must be an offered tool's."""
-    yield from r.space()
-    if not (yield from r.at(("[",))):
+    if not (yield from r.next(("[",))):
         stop(r, "no list follows the opener")
     r.take(r.pos + 1, "framing", "list of calls")
     first = True
     while True:
-        yield from r.space()
-        if not first:
-            mark = yield from r.at((",", "]"))
+        if first:
+            yield from r.space(word_end)
+        else:
+            mark = yield from r.next((",", "]"))
             if not mark:
                 stop(r, "a comma or ']' is missing")
             r.take(r.pos + 1, "framing", "list of calls")
             if mark == "]":
                 break
-            yield from r.space()
-            if (yield from r.at(("]",))):
+            if (yield from r.next(("]",), word_end)):
                 continue
         name = yield from identifier(r, "name")
         if not opened and name not in r.tools:
             raise NotACall(f"no tool {name!r} was offered")
-        yield from r.space()
-        if not (yield from r.at(("(",))):
+        if not (yield from r.next(("(",))):
             stop(r, "a bracket is missing after the name")
         r.take(r.pos + 1, "framing", "arguments")
         r.start_call(name)

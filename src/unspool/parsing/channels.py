@@ -12,9 +12,19 @@ from collections.abc import Container
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from unspool.parsing.codecs.json import finish_arguments, json_object, stop
+from unspool.parsing.codecs.json import finish_arguments, json_object
 from unspool.parsing.declaration import ChannelCalls
-from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, content_sink, reasoning_sink
+from unspool.parsing.reader import (
+    HEADER,
+    HOLD,
+    NotACall,
+    Reader,
+    Steps,
+    content_sink,
+    no_space,
+    reasoning_sink,
+    stop,
+)
 from unspool.parsing.scanner import Watch, pattern
 
 _RECIPIENT = pattern(r"(?:^|\s)to=(\S+)")
@@ -59,6 +69,7 @@ def _start(r: Reader, shape: ChannelCalls) -> Steps[None]:
         ahead = r.space_end(r.pos) - r.pos
         if ahead <= HOLD:
             if r.pos + ahead == len(r.text) and not r.final:
+                r.wait(no_space)
                 yield
                 continue
             if (r.pos + ahead == len(r.text) and r.spoke) or (yield from r.at((shape.start,), ahead)):
@@ -166,8 +177,10 @@ def _text(r: Reader, shape: ChannelCalls, route: Route) -> Steps[None]:
             return
         if r.final:
             return
-        if found is None and route != "drop":
-            r.flow(watch.stop, content_sink if route == "content" else reasoning_sink)
-        elif found:
+        if found:
             r.wait_for(watch)
+        elif route == "drop":
+            r.wait(watch.stop)
+        else:
+            r.flow(watch.stop, content_sink if route == "content" else reasoning_sink)
         yield

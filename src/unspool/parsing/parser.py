@@ -54,7 +54,7 @@ _REASONS: dict[str | None, FinishReason] = {
 }
 
 
-class Parser(Reader):
+class Parser:
     """Reads one generation of a model.
 
     ``tools`` are the offered OpenAI function tools; without any, or with ``tool_choice="none"``, call syntax is
@@ -98,7 +98,7 @@ class Parser(Reader):
             marks = sentinels(special, strings(format))
             self._marks = {token: marks.get(text, "") for token, text in special.items()}
             shown = map_strings(format, marks)
-        super().__init__(
+        reader = Reader(
             tools=offered,
             atomic=arguments == "atomic",
             parallel=parallel_tool_calls,
@@ -106,8 +106,9 @@ class Parser(Reader):
             trace=trace,
         )
         self.format = format
-        self.stops = shown.stops
-        self._steps = turn(self, compile_grammar(shown, bool(offered), _forces_a_call(tool_choice, offered)))
+        reader.stops = shown.stops
+        reader.steps = turn(reader, compile_grammar(shown, bool(offered), _forces_a_call(tool_choice, offered)))
+        self._reader = reader
         self._finished = False
         self._first: list[Event] = []
         self._start_from(prompt, marks)
@@ -115,14 +116,15 @@ class Parser(Reader):
     def feed(self, text: str) -> list[Event]:
         """Takes the next piece of text, however cut, and returns the events that it makes certain."""
         # Nearly every token ends here. While text flows, nothing unusual can be due.
-        stop = self._stop
+        reader = self._reader
+        stop = reader.stop
         if stop is not None and text:
-            if stop(text) is None or ((whole := self._whole) is not None and whole(text)):
-                return self._sink(text)
-            return self._step(text)
+            if stop(text) is None or ((whole := reader.whole) is not None and whole(text)):
+                return reader.sink(text)
+            return reader.step(text)
         if self._first or self._finished:
             return self._unusual(text)
-        return self.feed_text(text)
+        return reader.feed(text)
 
     def feed_tokens(self, ids: Sequence[int]) -> list[Event]:
         """Takes the next token ids; markers that are special tokens are known by id.
@@ -145,7 +147,7 @@ class Parser(Reader):
                     out += self.feed(pending)
                     pending = ""
                 out += self._unusual("") if self._first or self._finished else []
-                out += self._step(mark)
+                out += self._reader.step(mark)
         if pending:
             out += self.feed(pending)
         return out
@@ -166,39 +168,39 @@ class Parser(Reader):
         elif self._first:
             out += self._unusual("")
         self._finished = True
-        self.final = True
-        self.cut = _REASONS[reason] in ("length", "cancelled", "error")
-        out += self._step("")
+        self._reader.final = True
+        self._reader.cut = _REASONS[reason] in ("length", "cancelled", "error")
+        out += self._reader.step("")
         final = _REASONS[reason]
         if final in ("stop", "tool_calls"):
-            final = "tool_calls" if self.calls_ended else "stop"
+            final = "tool_calls" if self._reader.call.ended else "stop"
         out.append(Finish(final, usage))
         return out
 
     @property
     def spans(self) -> list[Span]:
         """With ``trace=True``: what each character read so far became, in order."""
-        return list(self._spans or ())
+        return list(self._reader.spans or ())
 
     def _unusual(self, text: str) -> list[Event]:
         if self._finished:
             raise ValueError("the generation is finished; use a new parser")
         first, self._first = self._first, []
-        return first + self.feed_text(text)
+        return first + self._reader.feed(text)
 
     def _start_from(self, prompt: str | None, marks: Mapping[str, str]) -> None:
         """Reads the prompt after the last turn opener, as the beginning of what the model goes on with."""
         tail = turn_tail(self.format, prompt)
         for text, char in marks.items():
             tail = tail.replace(text, char)
-        self.begin_prompt(len(tail))
-        events = self._step(tail)
-        if self.text[self.pos :].isspace():
-            self.pos = len(self.text)
-        open_call = self._started is not None or bool(self._closed)
+        reader = self._reader
+        reader.begin_prompt(len(tail))
+        events = reader.step(tail)
+        if reader.text[reader.pos :].isspace():
+            reader.pos = len(reader.text)
         spoke = any(isinstance(event, ContentDelta | ToolCallStart) for event in events)
-        self.fresh = not spoke and not open_call
-        before = self.begin_output()
+        reader.fresh = not spoke and not reader.call.pending
+        before = reader.begin_output()
         for event in events:
             # A call that the prompt leaves open belongs to the answer.
             match event:

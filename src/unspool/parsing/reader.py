@@ -3,7 +3,7 @@
 The grammar of a generation is written as coroutines (``turn``, ``calls``, ``codecs``) that read straight ahead
 and ``yield`` when they need more text. What they decide goes out through the methods here, in order and for
 good. While nothing but plain text can come, a coroutine leaves a test and a sink (:meth:`Reader.flow`) and
-:meth:`Reader.feed` answers without waking it: that is the path nearly every token takes.
+:meth:`Parser.feed` answers without waking it: that is the path nearly every token takes.
 
 Consumed text is dropped at once, so each character is copied a bounded number of times. Only an open call
 keeps its raw text, since a call that turns out to be none becomes content as it was written.
@@ -11,17 +11,25 @@ keeps its raw text, since a call that turns out to be none becomes content as it
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NoReturn, Protocol, TypeAlias, TypeVar
 
-from unspool.events import ContentDelta, Event, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool.events import ContentDelta, Event, ReasoningDelta
+from unspool.parsing.opencall import OpenCall
 from unspool.parsing.scanner import Watch, pattern
 
 T = TypeVar("T")
+
+
+class Finder(Protocol):
+    """A search in a text from a position (characters) on: anything but ``None`` is a find."""
+
+    def __call__(self, text: str, pos: int = 0, /) -> object: ...
+
+
 Steps: TypeAlias = Generator[None, None, T]
 """A coroutine that yields whenever it needs more text and returns ``T``."""
 
@@ -37,6 +45,8 @@ PROBE = 4096
 """Most characters between a call's opener inside open reasoning and the end of its name."""
 
 _SENTINEL = pattern("[\ud800-\udfff]")
+_LAYOUT = " \t\r\n"
+_NOTHING = frozenset(("",))
 _SPACE = pattern(r"[ \t\r\n]*+")
 no_space = pattern(r"[^ \t\r\n]").search
 """For :meth:`Reader.wait`: anything but layout."""
@@ -79,9 +89,11 @@ class Opened(Exception):  # noqa: N818 - control flow, never seen outside
         self.name = name
 
 
-def new_call_id() -> str:
-    """A call id, unique across servers."""
-    return "call_" + os.urandom(12).hex()
+def stop(r: Reader, why: str) -> NoReturn:
+    """Raises what fits: the text ended, or what stands here is wrong."""
+    if r.final and r.pos == len(r.text):
+        raise Unfinished("the text ends inside a call")
+    raise NotACall(why)
 
 
 class Reader:
@@ -101,58 +113,45 @@ class Reader:
         self.final = False
         self.cut = False
         self.tools = tools
+        self.call = OpenCall(atomic=atomic, parallel=parallel)
         self.spoke = False
         self.fresh = True
         self.in_prompt = False
-        self.calls_ended = False
         self.stops: tuple[str, ...] = ()
         self._base = 0
         self._keep: int | None = None
         self._out: list[Event] = []
-        self._stop: Callable[[str], object] | None = None
-        self._whole: Callable[[str], object] | None = None
-        self._sink: Callable[[str], list[Event]] = content_sink
-        self._arguments_flowed = False
-        self._steps: Steps[None]
+        self.stop: Callable[[str], object] | None = None
+        self.whole: Callable[[str], object] | None = None
+        self.sink: Callable[[str], list[Event]] = content_sink
+        self.steps: Steps[None]
         self._spelled = spelled
-        self._spans: list[Span] | None = [] if trace else None
-        # the open call
-        self._atomic = atomic
-        self._parallel = parallel
+        self.spans: list[Span] | None = [] if trace else None
         self._probing = False
         self._raw: list[str] | None = None
         self._raw_from = 0
         self._raw_base = 0
-        self._index = -1
-        self._started: ToolCallStart | None = None
-        self._pieces: list[str] = []
-        self._sent = 0
-        self._closed: list[tuple[ToolCallStart, list[str]]] = []
-        self._dropping = False
 
     # ---- text in
 
-    def feed_text(self, delta: str) -> list[Event]:
+    def feed(self, delta: str) -> list[Event]:
         """The events that this text makes certain."""
         if not delta:
             return []
         if not isinstance(delta, str):
             raise TypeError(f"feed takes text, not {type(delta).__name__}; feed_tokens takes token ids")
-        return self._step(delta)
+        return self.step(delta)
 
-    def _step(self, delta: str) -> list[Event]:
-        self._stop = None
-        if self._arguments_flowed:
-            self._arguments_flowed = False
-            if not self._silent:
-                self._sent = len(self._pieces)
+    def step(self, delta: str) -> list[Event]:
+        """Wakes the coroutine with this text, which may be empty; the events that it then makes."""
+        self.stop = None
+        self.call.settle()
         self._let_go()
         self.text += delta
         out: list[Event] = []
         self._out = out
-        next(self._steps, None)
-        if self._started is not None and not self._silent:
-            self._send_pieces()
+        next(self.steps, None)
+        self.call.send(out)
         return out
 
     def _let_go(self) -> None:
@@ -178,13 +177,13 @@ class Reader:
         than is ever held wakes it all the same.
         """
         self._let_go()
-        self._stop = decides
-        self._whole = None
-        self._sink = self._gather
+        self.stop = decides
+        self.whole = None
+        self.sink = self._gather
 
     def _gather(self, delta: str) -> list[Event]:
         self.text += delta
-        return self._step("") if len(self.text) - self.pos > HOLD else []
+        return self.step("") if len(self.text) - self.pos > HOLD else []
 
     def wait_for(self, watch: Watch, offset: int = 0) -> None:
         """Waits while what is held from ``offset`` characters ahead on may still become a marker."""
@@ -209,7 +208,7 @@ class Reader:
         A delta in which ``stop`` found something still flows if ``whole`` accepts it. Only legal when
         everything read so far is consumed.
         """
-        if self._spans is not None or self.pos != len(self.text) or self._keep is not None or self.final:
+        if self.spans is not None or self.pos != len(self.text) or self._keep is not None or self.final:
             return
         if self._raw is not None:
             self._raw.append(self.text[self._raw_from : self.pos])
@@ -217,32 +216,78 @@ class Reader:
         self._base += self.pos
         self.text = ""
         self.pos = 0
-        self._stop = stop
-        self._whole = whole
-        self._sink = sink
-
-    def stop_at(self, stop: Callable[[str], object]) -> None:
-        """While text flows: from the next delta on, another ``stop`` decides."""
-        self._stop = stop
+        self.stop = stop
+        self.whole = whole
+        self.sink = sink
 
     def take(self, end: int, kind: Kind = "framing", note: str = "") -> str:
         """Consumes up to ``end`` and says what the text was."""
         start = self.pos
         self.pos = end
-        if self._spans is not None and self.offset > max(self._base + start, 0):
-            self._spans.append(Span(max(self._base + start, 0), self.offset, kind, note))
+        if self.spans is not None and self.offset > max(self._base + start, 0):
+            self.spans.append(Span(max(self._base + start, 0), self.offset, kind, note))
         return self.text[start:end]
 
-    def space(self) -> Steps[None]:
-        """Skips JSON whitespace."""
+    def space(self, word_end: Finder | None = None) -> Steps[None]:
+        """Skips JSON whitespace, and waits for what follows it; ``word_end`` as for :meth:`next`."""
         while True:
             end = self.space_end(self.pos)
             if end > self.pos:
                 self.take(end, "framing", "layout")
             if end < len(self.text) or self.final:
                 return
-            self.wait(no_space)
+            self._wait_at_layout(_NOTHING, word_end, "")
             yield
+
+    def next(self, literals: tuple[str, ...], word_end: Finder | None = None, quote: str = "") -> Steps[str]:
+        """Skips JSON whitespace; the longest of the literals that then stands here, or ``""``.
+
+        The literal is not consumed. ``word_end``: if a word may stand here that says nothing before it is
+        complete, finds what ends one, the beginning of any literal included; until something does, the word
+        gathers without waking the coroutine. ``quote``: how such a word begins.
+        """
+        match, longest, beginnings = _literals(literals)
+        while True:
+            text = self.text
+            layout = _SPACE.match(text, self.pos)
+            assert layout is not None
+            end = layout.end()
+            if end > self.pos:
+                self.take(end, "framing", "layout")
+            if len(text) - end >= longest or self.final or text[end:] not in beginnings:
+                found = match(text, end)
+                return found.group() if found else ""
+            # What began to be a literal is no word.
+            self._wait_at_layout(beginnings, word_end if end == len(text) else None, quote)
+            yield
+
+    def _wait_at_layout(
+        self,
+        beginnings: frozenset[str],
+        word_end: Finder | None,
+        quote: str,
+        offset: int = 0,
+    ) -> None:
+        """Waits through the layout that is ``offset`` characters ahead, then through a beginning or a word."""
+        if word_end is not None:
+            ends = word_end
+
+            def word(delta: str) -> object:
+                begun = delta.lstrip(_LAYOUT)
+                if not begun:
+                    return None
+                self.stop = ends
+                return ends(begun, len(quote)) if begun.startswith(quote) else True
+
+            self.wait(word)
+        elif len(beginnings) == 1:
+            self.wait(no_space)
+        else:
+
+            def literal(delta: str) -> bool | None:
+                return None if (self.text[self.pos + offset :] + delta).lstrip(_LAYOUT) in beginnings else True
+
+            self.wait(literal)
 
     def space_end(self, pos: int) -> int:
         """Where the whitespace that starts at ``pos`` ends."""
@@ -276,6 +321,23 @@ class Reader:
                 continue
             found = match(self.text, pos)
             return found.group() if found else ""
+
+    def ahead(self, literals: tuple[str, ...], offset: int = 0) -> Steps[int]:
+        """How far ahead one of the literals ends that stands behind whitespace ``offset`` characters ahead.
+
+        0 if none does, or too much whitespace is before it; consumes nothing.
+        """
+        match, longest, beginnings = _literals(literals)
+        while True:
+            start = self.space_end(self.pos + offset)
+            if start - self.pos - offset > HOLD:
+                return 0
+            left = len(self.text) - start
+            if left >= longest or self.final or self.text[start:] not in beginnings:
+                found = match(self.text, start)
+                return found.end() - self.pos if found else 0
+            self._wait_at_layout(beginnings, None, "", offset)
+            yield
 
     def certain(self, literal: str) -> bool:
         """Whether the literal holds a special token that arrived by id, so that it can't be mere letters."""
@@ -318,40 +380,8 @@ class Reader:
     def arguments_sink(self, convert: Callable[[str], str] | None = None) -> Callable[[str], list[Event]]:
         """For :meth:`flow`: the delta is argument text, as it stands or converted."""
         assert self._raw is not None
-        raw = self._raw.append
-        say = self._pieces.append
-        index = self._index
-        if not self._silent:
-            self._send_pieces()
-        self._arguments_flowed = True
-        if self._silent:
-
-            def hold(delta: str) -> list[Event]:
-                raw(delta)
-                say(delta if convert is None else convert(delta))
-                return []
-
-            return hold
-        if convert is None:
-
-            def verbatim(delta: str) -> list[Event]:
-                raw(delta)
-                say(delta)
-                return [ToolCallDelta(index, delta)]
-
-            return verbatim
-
-        def converted(delta: str) -> list[Event]:
-            raw(delta)
-            piece = convert(delta)
-            say(piece)
-            return [ToolCallDelta(index, piece)]
-
-        return converted
-
-    @property
-    def _silent(self) -> bool:
-        return self._atomic or self._dropping
+        self.call.send(self._out)
+        return self.call.flow(self._raw.append, convert)
 
     # ---- for coroutines: calls
 
@@ -365,51 +395,25 @@ class Reader:
         """The call's name is complete."""
         if self._probing:
             raise Opened(name)
-        self._dropping = not self._parallel and (self.calls_ended or bool(self._closed))
         self.spoke = True
         self.fresh = False
-        self._pieces = []
-        self._sent = 0
-        if self._dropping:
-            return
-        self._index += 1
-        self._started = ToolCallStart(self._index, new_call_id(), name)
-        if not self._atomic:
-            self._out.append(self._started)
+        self.call.start(name, self._out)
 
     def arguments(self, text: str) -> None:
         """Argument text, as JSON."""
-        if text:
-            self._pieces.append(text)
+        self.call.say(text)
 
     def argument_text(self) -> str:
         """All argument text of the open call so far."""
-        return "".join(self._pieces)
+        return self.call.text
 
     def close_call(self) -> None:
         """The call's arguments are complete; it counts once :meth:`confirm_calls` says so."""
-        if self._started is not None:
-            if not self._atomic:
-                self._send_pieces()
-            self._closed.append((self._started, self._pieces))
-            self._started = None
-        self._pieces = []
-        self._sent = 0
+        self.call.close(self._out)
 
     def confirm_calls(self) -> None:
         """The calls closed so far are certain."""
-        for start, pieces in self._closed:
-            if self._atomic:
-                self._out += [start, ToolCallDelta(start.index, "".join(pieces))]
-            self._out.append(ToolCallEnd(start.index))
-            self.calls_ended = True
-        self._closed.clear()
-
-    def _send_pieces(self) -> None:
-        pieces = self._pieces
-        if len(pieces) > self._sent:
-            self._out.append(ToolCallDelta(self._index, "".join(pieces[self._sent :])))
-            self._sent = len(pieces)
+        self.call.confirm(self._out)
 
     def end_call(self) -> None:
         """The raw text of a call that succeeded is no longer needed."""
@@ -419,25 +423,19 @@ class Reader:
     def reject_call(self, why: NotACall, *, in_reasoning: bool = False) -> None:
         """What was taken for a call is text, as it was written; a call cut by the token limit is nothing."""
         assert self._raw is not None
-        if self._started is not None and not self._atomic:
-            self._send_pieces()
-        if self._atomic and (self._started is not None or self._closed):
-            # Nothing of these was sent, so their numbers are free again.
-            self._index -= len(self._closed) + (self._started is not None)
-        self._started = None
-        self._closed.clear()
+        self.call.reject(self._out)
         if isinstance(why, Unfinished):
             self.pos = len(self.text)
         raw = self._generated("".join(self._raw) + self.text[self._raw_from : self.pos], self._raw_base)
         self._raw = None
         cut = isinstance(why, Unfinished) and self.cut
-        if self._spans is not None:
+        if self.spans is not None:
             start = max(self._raw_base, 0)
             self._forget(start)
             note = "call cut by the token limit" if cut else f"no call: {why}"
             kind: Kind = "cut" if cut else "reasoning" if in_reasoning else "content"
             if self.offset > start:
-                self._spans.append(Span(start, self.offset, kind, note))
+                self.spans.append(Span(start, self.offset, kind, note))
         if raw and not cut:
             said = ReasoningDelta if in_reasoning else ContentDelta
             self._out.append(said(self.spell(raw)))
@@ -477,14 +475,8 @@ class Reader:
     def begin_output(self) -> int:
         """Calls count from here; returns the number that the first one had until now."""
         self.in_prompt = False
-        self._stop = None
-        self.calls_ended = False
-        # A call that the prompt leaves open is the output's.
-        before = self._index + 1 - len(self._closed) - (self._started is not None)
-        self._index -= before
-        self._closed = [(_renumbered(start, before), pieces) for start, pieces in self._closed]
-        self._started = self._started and _renumbered(self._started, before)
-        return before
+        self.stop = None
+        return self.call.count_from_here()
 
     def rewind(self, text: str, offset: int) -> None:
         """Gives text back that was read from ``offset`` (characters of the whole generation) on."""
@@ -495,8 +487,8 @@ class Reader:
 
     def _forget(self, offset: int) -> None:
         """Drops the spans behind ``offset``: that text is read again, or became something else."""
-        while self._spans and self._spans[-1].end > offset:
-            self._spans.pop()
+        while self.spans and self.spans[-1].end > offset:
+            self.spans.pop()
 
     @property
     def offset(self) -> int:
@@ -505,10 +497,6 @@ class Reader:
         Exact with a trace; without, characters that flowed are not counted.
         """
         return self._base + self.pos
-
-
-def _renumbered(start: ToolCallStart, before: int) -> ToolCallStart:
-    return ToolCallStart(start.index - before, start.id, start.name)
 
 
 def content_sink(delta: str) -> list[Event]:

@@ -61,9 +61,20 @@ class Watch:
     ``find`` returns a match: its start is where plain text ends. ``match.lastindex`` is the group's number from
     1 for a complete marker (``match.group(match.lastindex)`` is the literal) and ``None`` for a beginning that
     must be held back. ``stop`` is a quick test: text in which it finds nothing holds no marker and no beginning.
+    ``longest`` is the length of the longest literal.
     """
 
-    __slots__ = ("_ended", "_going_on", "_pads", "_skip_ended", "_skip_going_on", "beginnings", "layout", "stop")
+    __slots__ = (
+        "_ended",
+        "_going_on",
+        "_pads",
+        "_skip_ended",
+        "_skip_going_on",
+        "beginnings",
+        "layout",
+        "longest",
+        "stop",
+    )
 
     def __init__(self, *groups: tuple[str, Iterable[str]]) -> None:
         going_on, beginnings, ended = [], [], []
@@ -74,6 +85,7 @@ class Watch:
         opened: set[str] = set()
         groups = tuple((pad, tuple(literals)) for pad, literals in groups)
         every = tuple(dict.fromkeys(word for _, literals in groups for word in literals if word))
+        self.longest = 0
         for pad, literals in groups:
             words = [word for word in dict.fromkeys(literals) if word]
             if not words:
@@ -85,6 +97,7 @@ class Watch:
             first |= {word[0] for word in words}
             opened |= {word[:size] for word in words for size in range(1, len(word))}
             layout |= set(pad)
+            self.longest = max(self.longest, *map(len, words))
             going_on.append(f"{space}({_complete(words, every, True)})")
             ended.append(f"{space}({_complete(words, every, False)})")
             bare_going_on.append(_complete(words, every, True))
@@ -113,7 +126,9 @@ class Watch:
         skipped = (self._skip_ended if ended else self._skip_going_on)(text, pos)
         assert skipped is not None
         end = skipped.end()
-        if end == len(text) and (ended or not self._pads):
+        if not self._pads:
+            return None if end == len(text) else self.at(text, end, ended)
+        if end == len(text) and ended:
             return None
         # The search is for literals alone, since layout is everywhere; what a literal swallows stands before it.
         for start in self._starts(text, pos, end):

@@ -270,7 +270,7 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
     r.fresh = False
     prefilled = r.in_prompt
     yield from r.pad(block.open_pad, "layout after the reasoning opener")
-    if prefilled and (size := (yield from _repeated(r, block.open))):
+    if prefilled and (size := (yield from r.ahead((block.open,)))):
         r.take(r.pos + size, "framing", "opener repeated after the prompt's")
         yield from r.pad(block.open_pad, "layout after the reasoning opener")
     while True:
@@ -297,17 +297,6 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
             r.take(found.end(), "framing", "ends the turn")
         elif (yield from _call_inside(r, g, block, closer, found.end() - r.pos, mark)):
             return True
-
-
-def _repeated(r: Reader, opener: str) -> Steps[int]:
-    """The size of a reasoning opener, and the layout before it, that repeats the prompt's; 0 for none."""
-    while True:
-        ahead = r.space_end(r.pos) - r.pos
-        if ahead > HOLD:
-            return 0
-        if r.pos + ahead < len(r.text) or r.final:
-            return ahead + len(opener) if (yield from r.at((opener,), ahead)) else 0
-        yield
 
 
 def _call_inside(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: int, mark: str) -> Steps[bool]:

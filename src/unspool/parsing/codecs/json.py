@@ -11,10 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from json.encoder import encode_basestring
-from typing import Any, NoReturn
+from typing import Any
 
-from unspool.parsing.declaration import JsonCalls
-from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.reader import NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import pattern
 
 _PLAIN = r'[^"\\\x00-\x1f]*+'
@@ -23,12 +22,13 @@ _BODY = rf"{_PLAIN}(?:{_ESCAPE}{_PLAIN})*+"
 _LOOSE = r"[ \t\r\n0-9eE+\-.,:truefalsn]"
 _in_string = pattern(_BODY)
 _structure = pattern(rf'(?:{_LOOSE}++|"{_BODY}")*+')
-_string_stop = pattern(r'["\\\x00-\x1f]').search
+_level_in_string = pattern(rf'{_BODY}(?:(")(?:{_LOOSE}++|"{_BODY}")*+("{_BODY})?)?').fullmatch
+_level_structure = pattern(rf'(?:{_LOOSE}++|"{_BODY}")*+("{_BODY})?').fullmatch
+"""Text in which nothing opens or closes but strings; group 1 is the last one if a string ended or began."""
+
+string_end = pattern(r'["\\\x00-\x1f]').search
 _structure_stop = pattern(f"[^{_LOOSE[1:]}").search
 _partial_escape = pattern(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-
-_BESIDES = ("type", "id", "function", "index")
-"""Members that a call may have besides name and arguments."""
 
 _CONTROLS = {chr(code): json.dumps(chr(code))[1:-1] for code in range(0x20)}
 
@@ -61,7 +61,13 @@ class _Place:
         """For :meth:`Reader.flow`: whether all of a delta goes on inside the value; the place then moves on."""
 
         def whole(delta: str) -> bool:
-            depth, string = self.depth, self.string
+            string = self.string
+            if level := (_level_in_string if string else _level_structure)(delta):
+                if level.lastindex == 1:
+                    self.string = not string
+                    r.stop = _structure_stop if string else string_end
+                return True
+            depth = self.depth
             pos, end = 0, len(delta)
             while pos < end:
                 found = (_in_string if string else _structure).match(delta, pos)
@@ -84,7 +90,7 @@ class _Place:
             self.depth = depth
             if string is not self.string:
                 self.string = string
-                r.stop_at(_string_stop if string else _structure_stop)
+                r.stop = string_end if string else _structure_stop
             return True
 
         return whole
@@ -153,13 +159,13 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
         if r.final:
             raise Unfinished("the text ends inside the arguments")
         if streams:
-            r.flow(_string_stop if place.string else _structure_stop, r.arguments_sink(), inside)
+            r.flow(string_end if place.string else _structure_stop, r.arguments_sink(), inside)
         yield
 
 
 def json_string(r: Reader, note: str, limit: int | None = None) -> Steps[str]:
     """Reads one JSON string at the cursor and returns its value; more than ``limit`` characters are no name."""
-    if not (yield from r.at(('"',))):
+    if not r.text.startswith('"', r.pos):
         stop(r, "a string is missing")
     parts: list[str] = []
     size = 0
@@ -184,7 +190,7 @@ def json_string(r: Reader, note: str, limit: int | None = None) -> Steps[str]:
         if r.final:
             raise Unfinished("the text ends inside a string")
         if end == len(r.text):
-            r.wait(_string_stop)
+            r.wait(string_end)
         yield
     text = r.spell("".join(parts))
     value: str = load(f'"{text}"') if "\\" in text else text
@@ -221,145 +227,3 @@ def finish_arguments(r: Reader) -> None:
     except ValueError as why:
         raise NotACall(f"the arguments are no JSON: {why}") from None
     r.close_call()
-
-
-def _unwrap(value: str) -> str:
-    """Arguments that were encoded twice: the string's own text, if that is an object."""
-    inner = value if value.strip() else "{}"
-    try:
-        if not isinstance(load(inner), dict):
-            raise NotACall("the arguments are no object")
-    except ValueError as why:
-        raise NotACall(f"the arguments are no JSON: {why}") from None
-    return inner
-
-
-def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[None]:
-    """Reads one object that holds a call's name and arguments, in either order, and closes the call.
-
-    Arguments that come before the name wait for it. ``offered_only``: a name that was not offered, or a member
-    that a call does not have, makes it no call.
-    """
-    if shape.name_is_key:
-        yield from _keyed_call(r, offered_only=offered_only)
-        return
-    name: str | None = None
-    early: list[str] | None = None
-    seen = False
-    unknown = ""
-    r.take(r.pos + 1, "framing", "call object")
-    while True:
-        yield from r.space()
-        mark = yield from r.at(('"', "}", ","))
-        if mark in ("}", ","):
-            r.take(r.pos + 1, "framing", "call object")
-            if mark == "}":
-                break
-            continue
-        key = yield from json_string(r, "member name", HEADER)
-        yield from r.space()
-        if not (yield from r.at((":",))):
-            stop(r, "a colon is missing after a member name")
-        r.take(r.pos + 1, "framing", "call object")
-        yield from r.space()
-        if key in shape.name_keys and name is None:
-            name = yield from json_string(r, "name", HEADER)
-            _check_name(r, name, offered_only)
-            if early is not None:
-                r.start_call(name)
-                for piece in early:
-                    r.arguments(piece)
-        elif key in shape.arguments_keys and not seen:
-            seen = True
-            if name is None:
-                early = []
-                yield from _arguments_value(r, early.append, streams=False)
-            else:
-                r.start_call(name)
-                yield from _arguments_value(r, r.arguments, streams=True)
-        else:
-            if key not in _BESIDES and key != shape.id_key:
-                unknown = key
-            if unknown and offered_only:
-                raise NotACall(f"a call has no member {key!r}")
-            yield from _skip_value(r, only_short=offered_only)
-    if name is None:
-        raise NotACall("the object has no name")
-    if not seen:
-        if unknown:
-            raise NotACall(f"a call has no member {unknown!r}, and there are no arguments")
-        without_arguments(r, name)
-    finish_arguments(r)
-
-
-def _keyed_call(r: Reader, *, offered_only: bool) -> Steps[None]:
-    """Reads one object whose only key is the name and whose value is the arguments."""
-    r.take(r.pos + 1, "framing", "call object")
-    yield from r.space()
-    name = yield from json_string(r, "name", HEADER)
-    _check_name(r, name, offered_only)
-    yield from r.space()
-    if not (yield from r.at((":",))):
-        stop(r, "a colon is missing after the name")
-    r.take(r.pos + 1, "framing", "call object")
-    yield from r.space()
-    r.start_call(name)
-    yield from _arguments_value(r, r.arguments, streams=True)
-    yield from r.space()
-    if not (yield from r.at(("}",))):
-        stop(r, "a call has no second name")
-    r.take(r.pos + 1, "framing", "call object")
-    finish_arguments(r)
-
-
-def _check_name(r: Reader, name: str, offered_only: bool) -> None:
-    if not name.strip():
-        raise NotACall("the name is empty")
-    if offered_only and name not in r.tools:
-        raise NotACall(f"no tool {name!r} was offered")
-
-
-def without_arguments(r: Reader, name: str) -> None:
-    """A call with only a name is one if the offered tool needs no arguments."""
-    tool = r.tools.get(name)
-    if tool is None or tool.required:
-        raise NotACall("the call has no arguments")
-    r.start_call(name)
-    r.arguments("{}")
-
-
-def _arguments_value(r: Reader, say: Callable[[str], None], *, streams: bool) -> Steps[None]:
-    opening = yield from r.at(("{", "[", '"'))
-    if opening == "{":
-        yield from json_object(r, say, streams=streams)
-    elif opening == '"':
-        say(_unwrap((yield from json_string(r, "arguments, encoded twice"))))
-    elif (yield from r.at(("null",))):
-        r.take(r.pos + 4, "arguments", "no arguments")
-        say("{}")
-    else:
-        stop(r, "the arguments are no object")
-
-
-def _skip_value(r: Reader, *, only_short: bool) -> Steps[None]:
-    """Reads the value of a member that is neither name nor arguments."""
-    opening = yield from r.at(("{", "[", '"'))
-    if opening == '"':
-        yield from json_string(r, "member", HEADER if only_short else None)
-    elif opening and only_short:
-        raise NotACall("a call has no such member")
-    elif opening:
-        yield from json_object(r, _ignore, streams=False, note="member")
-    else:
-        yield from scalar(r)
-
-
-def _ignore(_: str) -> None:
-    return
-
-
-def stop(r: Reader, why: str) -> NoReturn:
-    """Raises what fits: the text ended, or what stands here is wrong."""
-    if r.final and r.pos == len(r.text):
-        raise Unfinished("the text ends inside a call")
-    raise NotACall(why)

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from unspool.parsing.codecs.json import escape, quote, stop
-from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.codecs.json import escape, quote
+from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import pattern
 
 DEPTH = 64
@@ -29,7 +29,9 @@ NUMBERS = pattern(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?,\s*+
 """A run of numbers, each with its comma, before another number: the same in JSON, Python and relaxed JSON."""
 
 _WORD = pattern(r"[^\s,=:()\[\]{}'\"]*+")
-_delimiter = pattern(r"[\s,=:()\[\]{}'\"]").search
+word_end = pattern(r"[\s,=:()\[\]{}'\"]").search
+"""For :meth:`Reader.space`: what no word holds."""
+
 _NAME = pattern(r"[^\W\d][\w.\-]*")
 _ESCAPE = pattern(
     r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|[^xuU0-7\r]|\r(?!\n)|[xuU])"
@@ -85,7 +87,7 @@ def word(r: Reader, note: str, limit: int) -> Steps[str]:
             return r.spell("".join(parts))
         if r.final:
             raise Unfinished("the text ends inside a call")
-        r.wait(_delimiter)
+        r.wait(word_end)
         yield
 
 
@@ -101,46 +103,46 @@ def keyword_arguments(r: Reader) -> Steps[None]:
     """Reads ``key=value, ...)`` behind the opening bracket, through the closing one."""
     keys: set[str] = set()
     while True:
-        yield from r.space()
-        if (yield from r.at((")",))):
+        mark = yield from (r.next((")", ",")) if keys else r.next((")",), word_end))
+        if mark == ")":
             r.take(r.pos + 1, "framing", "closes the call")
             r.arguments("{}" if not keys else "}")
             return
         if keys:
-            yield from _comma(r, ")")
-            yield from r.space()
-            if (yield from r.at((")",))):
+            _comma(r, mark, ")")
+            if (yield from r.next((")",), word_end)):
                 continue
         key = yield from identifier(r, "keyword")
-        yield from r.space()
-        if not (yield from r.at(("=",))):
+        if not (yield from r.next(("=",))):
             stop(r, "arguments without a keyword are no call")
         if key in keys:
             raise NotACall(f"the keyword {key!r} is there twice")
         r.take(r.pos + 1, "framing", "keyword")
-        yield from r.space()
+        opening = yield from r.next(_OPENINGS)
         r.arguments(("{" if not keys else ", ") + quote(key) + ": ")
         keys.add(key)
-        yield from value(r, DEPTH)
+        yield from _value(r, opening, DEPTH)
 
 
-def _comma(r: Reader, closer: str) -> Steps[None]:
-    if not (yield from r.at((",",))):
+def _comma(r: Reader, mark: str, closer: str) -> None:
+    if not mark:
         stop(r, f"a comma or {closer!r} is missing")
     r.take(r.pos + 1, "arguments", "comma")
 
 
-def value(r: Reader, depth: int) -> Steps[None]:
-    """Reads one literal and says it as JSON."""
+_OPENINGS = ("'", '"', "[", "(", "{")
+
+
+def _value(r: Reader, opening: str, depth: int) -> Steps[None]:
+    """Reads one literal and says it as JSON; ``opening`` is which of :data:`_OPENINGS` it begins with."""
     if not depth:
         raise NotACall("the arguments are nested too deeply")
-    mark = yield from r.at(("'", '"', "[", "(", "{"))
-    if mark in ("'", '"') and mark:
-        yield from string(r, mark)
-    elif mark == "{":
+    if opening in ("'", '"'):
+        yield from string(r, opening)
+    elif opening == "{":
         yield from _dict(r, depth - 1)
-    elif mark:
-        yield from _list(r, depth - 1, {"[": "]", "(": ")"}[mark])
+    elif opening:
+        yield from _list(r, depth - 1, {"[": "]", "(": ")"}[opening])
     else:
         text = yield from word(r, "value", NUMBER)
         if not text:
@@ -170,7 +172,7 @@ def literal(text: str) -> str | None:
     r.final = True
     try:
         # A text that has ended is never waited for: the first step is the last.
-        next(value(r, DEPTH), None)
+        next(_value(r, text[:1] if text.startswith(_OPENINGS) else "", DEPTH), None)
     except NotACall:
         return None
     return r.argument_text() if r.pos == len(text) else None
@@ -181,18 +183,17 @@ def _list(r: Reader, depth: int, closer: str) -> Steps[None]:
     r.arguments("[")
     first = True
     while True:
-        yield from r.space()
-        if (yield from r.at((closer,))):
+        mark = yield from r.next((closer,) if first else (closer, ","))
+        if mark == closer:
             break
         if not first:
-            yield from _comma(r, closer)
-            yield from r.space()
-            if (yield from r.at((closer,))):
+            _comma(r, mark, closer)
+            if (yield from r.next((closer,))):
                 break
             r.arguments(", ")
         if numbers := NUMBERS.match(r.text, r.pos):
             r.arguments(r.take(numbers.end(), "arguments", "numbers"))
-        yield from value(r, depth)
+        yield from _value(r, (yield from r.next(_OPENINGS)), depth)
         first = False
     r.take(r.pos + 1, "arguments", "list")
     r.arguments("]")
@@ -203,26 +204,23 @@ def _dict(r: Reader, depth: int) -> Steps[None]:
     r.arguments("{")
     first = True
     while True:
-        yield from r.space()
-        if (yield from r.at(("}",))):
+        mark = yield from r.next(("}",) if first else ("}", ","))
+        if mark == "}":
             break
         if not first:
-            yield from _comma(r, "}")
-            yield from r.space()
-            if (yield from r.at(("}",))):
+            _comma(r, mark, "}")
+            if (yield from r.next(("}",))):
                 break
             r.arguments(", ")
-        mark = yield from r.at(("'", '"'))
+        mark = yield from r.next(("'", '"'))
         if not mark:
             stop(r, "a key that is no string")
         yield from string(r, mark)
-        yield from r.space()
-        if not (yield from r.at((":",))):
+        if not (yield from r.next((":",))):
             stop(r, "a colon is missing after a key")
         r.take(r.pos + 1, "arguments", "dict")
         r.arguments(": ")
-        yield from r.space()
-        yield from value(r, depth)
+        yield from _value(r, (yield from r.next(_OPENINGS)), depth)
         first = False
     r.take(r.pos + 1, "arguments", "dict")
     r.arguments("}")
@@ -230,10 +228,8 @@ def _dict(r: Reader, depth: int) -> Steps[None]:
 
 def string(r: Reader, mark: str) -> Steps[None]:
     """Reads a string in single, double or triple quotes, the cursor at the opening one."""
-    closer = mark
-    if (yield from r.at((mark * 3, mark))) == mark * 3:
-        closer = mark * 3
-    elif (yield from r.at((mark * 2,))):
+    closer = yield from r.at((mark * 3, mark * 2, mark))
+    if closer == mark * 2:
         r.take(r.pos + 2, "arguments", "string")
         r.arguments('""')
         return
@@ -260,7 +256,7 @@ def string(r: Reader, mark: str) -> Steps[None]:
             if escaped is None:
                 raise Unfinished("the text ends inside a string")
             r.arguments(escape(_decoded(r.take(escaped.end(), "arguments", "escape"))))
-        elif r.text[r.pos] == mark and (yield from r.at((closer,))):
+        elif r.text[r.pos] == mark and (closer == mark or (yield from r.at((closer,)))):
             r.take(r.pos + len(closer), "arguments", "string")
             r.arguments('"')
             return

@@ -6,20 +6,32 @@ it is, or else text.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from functools import lru_cache
 
-from unspool.parsing.codecs.json import escape, json_string, load, quote, stop
+from unspool.parsing.codecs.json import escape, json_string, load, quote
 from unspool.parsing.codecs.python import DEPTH, NUMBERS
-from unspool.parsing.reader import NotACall, Reader, Steps, Unfinished
+from unspool.parsing.reader import Finder, NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import Watch, pattern
 
-_KEY = pattern("[^:{}\\[\\],\ud800-\udfff]*+")
-_BARE = pattern("[^,{}\\[\\]\ud800-\udfff]*+")
+_NO_KEY = ":{}\\[\\],\ud800-\udfff"
+_KEY = pattern(f"[^{_NO_KEY}]*+")
+_bare_key_end = pattern(f"[{_NO_KEY}]").search
+_NO_BARE = ",{}\\[\\]\ud800-\udfff"
+_BARE = pattern(f"[^{_NO_BARE}]*+")
+_bare_end = pattern(f"[{_NO_BARE}]").search
 
 
 @lru_cache(maxsize=64)
 def _quote_watch(mark: str) -> Watch:
     return Watch(("", (mark,)))
+
+
+@lru_cache(maxsize=64)
+def _key_end(mark: str) -> Finder:
+    """For :meth:`Reader.space`: what no bare key holds, and what a quoted one may begin with."""
+    return pattern(f'[{_NO_KEY}"{re.escape(mark[0])}]').search
 
 
 def relaxed_object(r: Reader, mark: str, depth: int = DEPTH) -> Steps[None]:
@@ -29,23 +41,22 @@ def relaxed_object(r: Reader, mark: str, depth: int = DEPTH) -> Steps[None]:
     r.take(r.pos + 1, "arguments", "object")
     r.arguments("{")
     keys: set[str] = set()
+    key_end = _key_end(mark)
     while True:
-        yield from r.space()
-        if (yield from r.at(("}",))):
+        closing = yield from (r.next(("}", ",")) if keys else r.next(("}",), key_end))
+        if closing == "}":
             break
         if keys:
-            if not (yield from r.at((",",))):
+            if not closing:
                 stop(r, "a comma or '}' is missing")
             r.take(r.pos + 1, "arguments", "comma")
-            yield from r.space()
-            if (yield from r.at(("}",))):
+            if (yield from r.next(("}",), key_end)):
                 break
         key = yield from _key(r, mark)
         if key in keys:
             raise NotACall(f"the key {key!r} is there twice")
         r.arguments((", " if keys else "") + quote(key) + ": ")
         keys.add(key)
-        yield from r.space()
         yield from _value(r, mark, depth - 1)
     r.take(r.pos + 1, "arguments", "object")
     r.arguments("}")
@@ -60,23 +71,26 @@ def _key(r: Reader, mark: str) -> Steps[str]:
     elif opening:
         key = yield from json_string(r, "key")
     else:
-        key = (yield from _run(r, _KEY)).strip()
-    yield from r.space()
-    if not key or not (yield from r.at((":",))):
+        key = (yield from _run(r, _KEY, _bare_key_end)).strip()
+    colon = yield from r.next((":",))
+    if not key or not colon:
         stop(r, "a key is missing")
     r.take(r.pos + 1, "arguments", "key")
     return key
 
 
-def _run(r: Reader, kind: object) -> Steps[str]:
+def _run(r: Reader, kind: re.Pattern[str], end: Callable[[str], object]) -> Steps[str]:
+    """Reads all characters of a kind; ``end`` finds others."""
     parts: list[str] = []
     while True:
-        found = kind.match(r.text, r.pos)  # type: ignore[attr-defined]
+        found = kind.match(r.text, r.pos)
+        assert found is not None
         parts.append(r.take(found.end(), "arguments", "bare text"))
         if r.pos < len(r.text):
             return r.spell("".join(parts))
         if r.final:
             raise Unfinished("the text ends inside the arguments")
+        r.wait(end)
         yield
 
 
@@ -110,7 +124,7 @@ def _quoted(r: Reader, mark: str, parts: list[str] | None) -> Steps[None]:
 
 
 def _value(r: Reader, mark: str, depth: int) -> Steps[None]:
-    opening = yield from r.at((mark, '"', "{", "["))
+    opening = yield from r.next((mark, '"', "{", "["))
     if opening == mark:
         yield from _quoted(r, mark, None)
     elif opening == '"':
@@ -120,7 +134,7 @@ def _value(r: Reader, mark: str, depth: int) -> Steps[None]:
     elif opening == "[":
         yield from _list(r, mark, depth)
     else:
-        text = (yield from _run(r, _BARE)).strip()
+        text = (yield from _run(r, _BARE, _bare_end)).strip()
         if not text:
             stop(r, "a value is missing")
         try:
@@ -137,11 +151,11 @@ def _list(r: Reader, mark: str, depth: int) -> Steps[None]:
     r.arguments("[")
     first = True
     while True:
-        yield from r.space()
-        if (yield from r.at(("]",))):
+        closing = yield from r.next(("]",) if first else ("]", ","))
+        if closing == "]":
             break
         if not first:
-            if not (yield from r.at((",",))):
+            if not closing:
                 stop(r, "a comma or ']' is missing")
             r.take(r.pos + 1, "arguments", "comma")
             r.arguments(", ")

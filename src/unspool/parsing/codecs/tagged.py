@@ -12,13 +12,15 @@ from collections.abc import Callable
 from functools import lru_cache
 from html import unescape
 
-from unspool.parsing.codecs.json import escape, finish_arguments, json_object, quote, stop
+from unspool.parsing.codecs.json import escape, finish_arguments, json_object, quote
 from unspool.parsing.declaration import TaggedCalls
-from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished, no_space
+from unspool.parsing.markers import header_text, header_watch
+from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import Watch, pattern
 from unspool.parsing.schema import JSON, STRING, Tool, Types, convert, fate
 
 _ATTRIBUTE = pattern(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>/]+))""")
+_no_name = pattern(r"[\s<>]").search
 _NOTHING = Tool("")
 
 
@@ -26,52 +28,15 @@ def attributes(header: str, *, entities: bool = False) -> dict[str, str]:
     """The attributes of an element's header; quotes may be double, single or missing."""
     found = {}
     for match in _ATTRIBUTE.finditer(header):
-        value = next(group for group in match.groups()[1:] if group is not None)
+        # The one kind of quotes that was there is the last group.
+        value = match[match.lastindex or 0]
         found[match.group(1)] = unescape(value) if entities else value
     return found
 
 
 @lru_cache(maxsize=256)
-def _value_watch(shape: TaggedCalls) -> Watch:
-    """Group 1 closes a value, group 2 opens the next parameter, group 3 closes the call."""
-    return Watch(
-        (shape.value_pad, shape.value_close),
-        (shape.value_pad, shape.param_open),
-        (shape.value_pad, shape.call_close),
-    )
-
-
-def header_text(r: Reader, ends: tuple[str, ...], stops: tuple[str, ...] = ()) -> Steps[tuple[str, str]]:
-    """Reads up to one of ``ends`` (consumed) or ``stops`` (not); returns the text and what ended it."""
-    watch = _header_watch(ends, stops)
-    most = HEADER + max(map(len, ends + stops))
-    offset = 0
-    while True:
-        window = r.text[r.pos : r.pos + most]
-        ended = r.final and r.pos + len(window) == len(r.text)
-        found = watch.find(window, offset, ended)
-        offset = found.start() if found else len(window)
-        if offset > HEADER:
-            r.take(r.pos + HEADER)
-            raise NotACall("the header of the call has no end")
-        if found and found.lastindex:
-            text = r.spell(r.take(r.pos + offset, "name", "header"))
-            mark = found.group(found.lastindex)
-            if found.lastindex == 1:
-                r.take(r.pos + len(mark), "framing", "end of the header")
-            return text, mark
-        if ended:
-            raise Unfinished("the text ends inside the header of a call")
-        if found is None:
-            r.wait(watch.stop)
-        else:
-            r.wait_for(watch, offset)
-        yield
-
-
-@lru_cache(maxsize=256)
-def _header_watch(ends: tuple[str, ...], stops: tuple[str, ...]) -> Watch:
-    return Watch(("", ends), ("", stops))
+def _value_watch(pad: str, *literals: tuple[str, ...]) -> Watch:
+    return Watch(*((pad, group) for group in literals))
 
 
 class _Arguments:
@@ -104,14 +69,14 @@ class _Arguments:
 
 def tagged_call(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[None]:
     """Reads one call, the cursor behind its opener, and closes it."""
-    yield from r.space()
+    yield from r.space(header_watch(shape.header_end, shape.header_stops).stop)
     header, _ = yield from header_text(r, shape.header_end, shape.header_stops)
     closed = bool(shape.name_attribute) and header.rstrip().endswith("/")
     if shape.name_attribute:
         name = attributes(header, entities=shape.attribute_entities).get(shape.name_attribute, "")
     else:
         name = header.strip()
-    if not name or any(char.isspace() or char in "<>" for char in name):
+    if not name or _no_name(name):
         raise NotACall("the call has no name")
     if offered_only and name not in r.tools:
         raise NotACall(f"no tool {name!r} was offered")
@@ -129,9 +94,9 @@ def tagged_call(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[N
 def _parameters(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments) -> Steps[None]:
     whole = ("{",) if shape.section_open and not shape.whole_open else (shape.whole_open,)
     endings = shape.section_close + shape.call_open + r.stops
+    literals = shape.param_open + shape.call_close + endings + whole
     while True:
-        yield from r.space()
-        mark = yield from r.at(shape.param_open + shape.call_close + endings + whole)
+        mark = yield from r.next(literals)
         if mark in shape.param_open:
             r.take(r.pos + len(mark), "framing", "opens a parameter")
             yield from _parameter(r, shape, tool, arguments)
@@ -155,11 +120,9 @@ def _whole(r: Reader, shape: TaggedCalls) -> Steps[None]:
     if (yield from r.at(("{",))) != "{":
         stop(r, "the arguments are no object")
     yield from json_object(r, r.arguments, streams=True)
-    yield from r.space()
-    if shape.whole_close and (yield from r.at((shape.whole_close,))):
+    if shape.whole_close and (yield from r.next((shape.whole_close,))):
         r.take(r.pos + len(shape.whole_close), "framing", "closes the arguments")
-    yield from r.space()
-    if mark := (yield from r.at(shape.call_close)):
+    if mark := (yield from r.next(shape.call_close)):
         r.take(r.pos + len(mark), "framing", "closes the call")
     elif not (yield from r.at(shape.section_close)) and not r.final:
         raise NotACall("text behind the arguments")
@@ -181,10 +144,8 @@ def _parameter(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments)
         key = header.strip()
     if not key:
         raise NotACall("a parameter has no name")
-    if shape.value_open:
-        yield from r.space()
-        if (yield from r.at((shape.value_open,))):
-            r.take(r.pos + len(shape.value_open), "framing", "opens the value")
+    if shape.value_open and (yield from r.next((shape.value_open,))):
+        r.take(r.pos + len(shape.value_open), "framing", "opens the value")
     yield from r.pad(shape.value_pad, "the template's newline before a value")
     wanted = arguments.key(key)
     value = _Value(r, tool.type_of(key) if types is None else types, wanted)
@@ -242,7 +203,8 @@ class _Value:
 
 def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments, value: _Value) -> Steps[None]:
     """Reads a value up to its closer, or to where a missing closer must have been."""
-    watch = _value_watch(shape)
+    # Group 1 closes the value, group 2 opens the next parameter, group 3 closes the call.
+    watch = _value_watch(shape.value_pad, shape.value_close, shape.param_open, shape.call_close)
     while True:
         found = watch.find(r.text, r.pos, r.final)
         if found is None:
@@ -279,16 +241,10 @@ def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments, val
 
 def _followed_by(r: Reader, offset: int, literals: tuple[str, ...]) -> Steps[bool]:
     """Whether, after whitespace, one of the literals or the end of the text stands ``offset`` ahead."""
-    while True:
-        ahead = r.space_end(r.pos + offset) - r.pos
-        if ahead - offset > HOLD:
-            return False
-        if r.pos + ahead < len(r.text):
-            return bool((yield from r.at(literals, ahead)))
-        if r.final:
-            return True
-        r.wait(no_space)
-        yield
+    if (yield from r.ahead(literals, offset)):
+        return True
+    end = r.space_end(r.pos + offset)
+    return r.final and end == len(r.text) and end - r.pos - offset <= HOLD
 
 
 def _names_parameter(r: Reader, shape: TaggedCalls, offset: int, tool: Tool, arguments: _Arguments) -> Steps[bool]:

@@ -1,0 +1,94 @@
+"""Reading up to markers that are near: headers, and closers that may be missing or doubled.
+
+How far is near is bounded, so text without the marker is given up soon. Noise before a marker is framing.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.scanner import Watch
+
+
+@lru_cache(maxsize=256)
+def _seek_watch(literals: tuple[str, ...]) -> Watch:
+    return Watch(("", literals))
+
+
+def seek(r: Reader, literals: tuple[str, ...], limit: int = HOLD, *, keeps_words: bool = False) -> Steps[str]:
+    """Which of the literals comes within ``limit`` characters; the cursor goes to it over the noise.
+
+    ``""`` if none does; the cursor then stays. ``keeps_words``: noise with a letter or digit in it is content.
+    """
+    watch = _seek_watch(literals)
+    most = limit + watch.longest
+    offset = 0
+    while True:
+        # No further than that: the next opener would pay for the same text again.
+        window = r.text[r.pos : r.pos + most]
+        ended = r.final and r.pos + len(window) == len(r.text)
+        found = watch.find(window, offset, ended)
+        offset = found.start() if found else len(window)
+        if offset > limit:
+            return ""
+        if found and found.lastindex:
+            if keeps_words and any(map(str.isalnum, window[:offset])):
+                r.content(r.pos + offset, "text between markers")
+            else:
+                r.take(r.pos + offset, "framing", "noise between markers")
+            return found.group(1)
+        if ended:
+            return ""
+        if found is None:
+            r.wait(watch.stop)
+        else:
+            r.wait_for(watch, offset)
+        yield
+
+
+def trail(
+    r: Reader, closers: tuple[str, ...], others: tuple[str, ...] = (), *, keeps_words: bool = True
+) -> Steps[None]:
+    """Reads a closer that may be missing or doubled, with the noise before it; stops at any of ``others``."""
+    if not any(closers):
+        return
+    mark = yield from seek(r, closers + others, keeps_words=keeps_words)
+    if mark and mark in closers:
+        r.take(r.pos + len(mark), "framing", "closes the call")
+        while size := (yield from r.ahead((mark,))):
+            r.take(r.pos + size, "framing", "closes the call again")
+
+
+def header_text(r: Reader, ends: tuple[str, ...], stops: tuple[str, ...] = ()) -> Steps[tuple[str, str]]:
+    """Reads up to one of ``ends`` (consumed) or ``stops`` (not); returns the text and what ended it."""
+    watch = header_watch(ends, stops)
+    most = HEADER + watch.longest
+    offset = 0
+    while True:
+        window = r.text[r.pos : r.pos + most]
+        ended = r.final and r.pos + len(window) == len(r.text)
+        found = watch.find(window, offset, ended)
+        offset = found.start() if found else len(window)
+        if offset > HEADER:
+            r.take(r.pos + HEADER)
+            raise NotACall("the header of the call has no end")
+        if found and found.lastindex:
+            text = r.spell(r.take(r.pos + offset, "name", "header"))
+            mark = found.group(found.lastindex)
+            if found.lastindex == 1:
+                r.take(r.pos + len(mark), "framing", "end of the header")
+            return text, mark
+        if ended:
+            raise Unfinished("the text ends inside the header of a call")
+        if found is None:
+            r.wait(watch.stop)
+        else:
+            r.wait_for(watch, offset)
+        yield
+
+
+@lru_cache(maxsize=256)
+def header_watch(ends: tuple[str, ...], stops: tuple[str, ...]) -> Watch:
+    """Group 1 ends a header, group 2 stands behind one."""
+    return Watch(("", ends), ("", stops))
