@@ -29,7 +29,8 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.parser $(ARGS)
 
 docs: $(STAMP)
-	$(BIN)/python -m tests.cli.documented docs/cli.md README.md
+	$(BIN)/python -m tests.cli.documented docs/cli.md docs/adding-a-format.md README.md
+	$(BIN)/python -m tests.cli.format_pages
 	$(BIN)/unspool explain -f qwen3 --tools docs/examples/tools.json --svg -o docs/explain.svg docs/examples/qwen3.txt
 
 clean:

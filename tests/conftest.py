@@ -7,8 +7,13 @@ times as many examples, new ones on each run, to look for what the usual ones mi
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+import unspool
+from unspool.formats import registry
 
 EXPLORE = int(os.environ.get("UNSPOOL_EXPLORE", "0"))
 
@@ -28,3 +33,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 settings.load_profile("ci")
+
+
+@pytest.fixture
+def clean_registry() -> Iterator[None]:
+    """Undoes what a test registers."""
+    unspool.formats()
+    known, names = dict(registry._registered), dict(registry._names)
+    yield
+    registry._registered.clear()
+    registry._registered.update(known)
+    registry._names.clear()
+    registry._names.update(names)

@@ -28,6 +28,7 @@ from unspool.formats import UnknownFormatError, formats, get_format, register
 from unspool.message import Message, ToolCall
 
 if TYPE_CHECKING:
+    from unspool.formats.loading import FormatFileError, load_format
     from unspool.formats.writer import WriteError, write
     from unspool.parsing.declaration import Format
     from unspool.parsing.parser import Parser, ToolChoice
@@ -40,6 +41,7 @@ __all__ = [
     "Event",
     "Finish",
     "Format",
+    "FormatFileError",
     "Message",
     "Parser",
     "ReasoningDelta",
@@ -54,6 +56,7 @@ __all__ = [
     "explain",
     "formats",
     "get_format",
+    "load_format",
     "parse",
     "register",
     "write",
@@ -61,9 +64,11 @@ __all__ = [
 
 _LATER = {
     "Format": "unspool.parsing.declaration",
+    "FormatFileError": "unspool.formats.loading",
     "Parser": "unspool.parsing.parser",
     "Span": "unspool.parsing.reader",
     "WriteError": "unspool.formats.writer",
+    "load_format": "unspool.formats.loading",
     "write": "unspool.formats.writer",
 }
 

@@ -1,19 +1,42 @@
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import click
+import pytest
 
+from tests.cli import format_pages
 from tests.cli.conftest import Run
 from tests.cli.documented import ROOT, commands, on_terminal, rendered
 from unspool.cli.main import SUBCOMMANDS, main
 
 PAGE = ROOT / "docs" / "cli.md"
+ADDING = ROOT / "docs" / "adding-a-format.md"
 
 
-def test_the_page_shows_what_its_commands_print() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert rendered(page) == page, "run: python -m tests.cli.documented docs/cli.md"
+@pytest.mark.parametrize("path", [PAGE, ADDING], ids=lambda path: path.name)
+def test_a_page_shows_what_its_commands_print(path: Path) -> None:
+    page = path.read_text(encoding="utf-8")
+    assert rendered(page) == page, "run: make docs"
+
+
+def test_the_page_of_each_format_is_what_its_declaration_makes() -> None:
+    pages = {path.name: path.read_text(encoding="utf-8") for path in format_pages.PAGES.glob("*.md")}
+    assert pages == format_pages.rendered(), "run: make docs"
+
+
+def test_the_page_on_adding_a_format_shows_its_file_and_its_example_runs(
+    clean_registry: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = ADDING.read_text(encoding="utf-8")
+    declared = (ROOT / "docs" / "examples" / "my_model.toml").read_text(encoding="utf-8")
+    assert f"```toml\n{declared}```" in page
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    exec(example, {})
+    assert capsys.readouterr().out == "Hm. Hello.\n"
 
 
 def test_the_page_has_the_help_of_every_command() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +62,74 @@ def test_show_takes_an_alias_and_a_combination(run: Run) -> None:
     assert combined["name"] == "hermes+mistral"
     assert combined["declaration"]["reasoning"][0]["open"] == "<think>"
     assert combined["declaration"]["calls"]["open"] == "[TOOL_CALLS]"
+
+
+def test_find_looks_at_every_name(run: Run) -> None:
+    def found(text: str) -> list[str]:
+        return [json.loads(line)["name"] for line in run("formats", "--find", text).stdout.splitlines()]
+
+    assert found("GLM") == [name for name in NAMES if "glm" in name]
+    assert found("harmony") == ["gpt_oss"]
+    assert "hermes" in found("Qwen3-8B")
+    result = run("formats", "--find", "zzz")
+    assert result.exit_code == 1
+    assert "no format has 'zzz' in a name" in result.stderr
+
+
+DECLARED = """
+extends = "hermes"
+name = "mine"
+summary = "hermes with other tags"
+calls = { open = ["<my_call>"] }
+[[samples]]
+raw = "Hello."
+content = "%s"
+"""
+
+
+@pytest.fixture
+def declared(tmp_path: Path, clean_registry: None) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(DECLARED % "Hello.")
+    return path
+
+
+def test_check_says_what_came_of_each_case(run: Run, show: Show, declared: Path) -> None:
+    result = run("formats", "check", declared)
+    findings = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 0
+    assert [finding["case"] for finding in findings][-1] == "sample 1"
+    assert not any(finding["problem"] for finding in findings)
+    assert "\u2713 nested arguments" in show("formats", "check", declared)
+    assert "- reasoning\n  can't be written: the format 'mistral_v3' has no reasoning" in show(
+        "formats", "check", "mistral_v3"
+    )
+
+
+def test_check_fails_where_a_sample_is_read_otherwise(run: Run, declared: Path) -> None:
+    declared.write_text(DECLARED % "Bye.")
+    result = run("formats", "check", declared, FORCE_COLOR="1", TERM="dumb")
+    assert result.exit_code == 1
+    assert "\u2717 sample 1\n  in one piece: content is 'Hello.', not 'Bye.'\n  Hello.\n" in result.stdout
+    declared.write_text(DECLARED.replace("raw", "text") % "")
+    result = run("formats", "check", declared)
+    assert (result.exit_code, result.stderr) == (1, f"Error: {declared}: sample 1: unknown key 'text'\n")
+
+
+def test_a_file_goes_where_a_name_goes(run: Run, declared: Path) -> None:
+    assert json.loads(run("formats", "show", declared).stdout)["name"] == "mine"
+    assert json.loads(run("parse", "-f", declared, input="Hi").stdout)["content"] == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [(None, "No such file or directory"), ("name = 1", "summary is missing")]
+)
+def test_a_file_that_declares_nothing_is_a_usage_error(
+    run: Run, tmp_path: Path, text: str | None, problem: str
+) -> None:
+    path = tmp_path / "x.toml"
+    if text is not None:
+        path.write_text(text)
+    result = run("parse", "-f", path, input="Hi")
+    assert result.exit_code == 2
+    assert f"{path}: {problem}" in result.stderr.replace("\n", "")

@@ -4,26 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 import unspool
-from unspool.formats import registry
 from unspool.parsing.declaration import Format, JsonCalls
-
-
-@pytest.fixture
-def clean_registry() -> Iterator[None]:
-    """Undoes what a test registers."""
-    unspool.formats()
-    known, names = dict(registry._registered), dict(registry._names)
-    yield
-    registry._registered.clear()
-    registry._registered.update(known)
-    registry._names.clear()
-    registry._names.update(names)
 
 
 def test_formats_are_sorted_by_name() -> None:

@@ -75,12 +75,27 @@ class Reading:
         yield b""
 
 
+def format_named(name: str) -> unspool.Format:
+    """The format of that name, or the one that a TOML file declares, which is registered then.
+
+    Raises :class:`click.ClickException` with what is wrong.
+    """
+    try:
+        if name.lower().endswith(".toml"):
+            return unspool.register(unspool.load_format(name))
+        return unspool.get_format(name)
+    except OSError as error:
+        raise click.ClickException(f"{name}: {error.strerror or error}") from error
+    except (unspool.UnknownFormatError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
 def read_format(ctx: click.Context, _param: click.Parameter, name: str) -> unspool.Format:
     """The declared format of that name (a click callback); an unknown one is a usage error."""
     try:
-        return unspool.get_format(name)
-    except unspool.UnknownFormatError as error:
-        raise click.UsageError(str(error), ctx) from error
+        return format_named(name)
+    except click.ClickException as error:
+        raise click.UsageError(error.message, ctx) from error
 
 
 def complete_format(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
@@ -101,7 +116,8 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
         shell_complete=complete_format,
         required=True,
         metavar="NAME",
-        help="The format the text is in: a name or alias from 'unspool formats', or REASONING+TOOLS.",
+        help="The format the text is in: a name or alias from 'unspool formats', REASONING+TOOLS, or a TOML file "
+        "that declares one.",
     )
     @click.option(
         "--tools",

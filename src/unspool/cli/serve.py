@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 import unspool
+from unspool.cli.options import format_named
 from unspool.cli.serve_output import ProgressBar, print_banner
 from unspool.engines.base import Engine, EngineError
 
@@ -53,7 +54,8 @@ _REASONING_FIELDS = {
     "--format",
     "format_name",
     metavar="NAME",
-    help="The format the model writes (see unspool formats), or REASONING+TOOLS. [default: found out]",
+    help="The format the model writes: a name (see unspool formats), REASONING+TOOLS, or a TOML file. "
+    "[default: found out]",
 )
 @click.option("--alias", "aliases", multiple=True, metavar="NAME", help="A further name for the model.")
 @click.option(
@@ -151,8 +153,7 @@ def _settings(options: dict[str, Any]) -> Settings:
     from unspool.server.service import Settings
     from unspool.server.template import BadTemplateError, ChatTemplate
 
-    if options["format_name"]:
-        unspool.get_format(options["format_name"])
+    form = format_named(options["format_name"]).name if options["format_name"] else None
     template = None
     if options["chat_template"]:
         try:
@@ -162,7 +163,7 @@ def _settings(options: dict[str, Any]) -> Settings:
             raise click.ClickException(f"{options['chat_template']}: {error}") from None
     arguments: Literal["incremental", "atomic"] = options["arguments"]
     return Settings(
-        format=options["format_name"],
+        format=form,
         chat_template=template,
         aliases=options["aliases"],
         api_key=options["api_key"] or None,

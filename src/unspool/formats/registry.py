@@ -1,17 +1,21 @@
 """Names to formats.
 
-The built-in families are imported on first use, so that importing the package stays cheap. A name may be any
-alias or any engine's parser name; ``reasoning+tools`` combines the reasoning of one format with the calls of
-another.
+The built-in families are imported on first use, so that importing the package stays cheap; formats of other
+packages (entry points of ``unspool.formats``) and of files that ``UNSPOOL_FORMATS`` lists, when a name is none of
+theirs. A name may be any alias or any engine's parser name; ``reasoning+tools`` combines the reasoning of one
+format with the calls of another.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from unspool.formats import families
@@ -20,9 +24,13 @@ if TYPE_CHECKING:
     # The declarations' classes take a third of the import to make, and are needed only with a family.
     from unspool.parsing.declaration import Format
 
+FILES = "UNSPOOL_FORMATS"
+"""The environment variable that lists TOML files with further formats, as PATH lists directories."""
+
 _registered: dict[str, Format] = {}
 _names: dict[str, str] = {}
 _loaded = False
+_others_loaded = False
 
 
 class UnknownFormatError(LookupError):
@@ -77,9 +85,32 @@ def _load() -> None:
             _add(fmt)
 
 
+def _load_others() -> None:
+    """Formats of other packages and files; what can't be had is a warning, since the rest must work.
+
+    Looking for them takes as long as everything else, so it waits until a name is not a built-in's.
+    """
+    global _others_loaded
+    _load()
+    if _others_loaded:
+        return
+    _others_loaded = True
+    from unspool.formats.loading import formats_of, load_format, plugins
+
+    sources = plugins()
+    for path in filter(None, os.environ.get(FILES, "").split(os.pathsep)):
+        sources.append((f"{path} (in {FILES})", partial(load_format, path)))
+    for source, load in sources:
+        try:
+            for fmt in formats_of(load()):
+                _add(fmt)
+        except Exception as error:
+            warnings.warn(f"no format from {source}: {error}", RuntimeWarning, stacklevel=2)
+
+
 def formats() -> list[Format]:
     """Every registered format, sorted by name."""
-    _load()
+    _load_others()
     return [_registered[name] for name in sorted(_registered)]
 
 
@@ -99,6 +130,8 @@ def get_format(name: str | Format) -> Format:
     _load()
     if "+" in name:
         return _combined(name)
+    if _key(name) not in _names:
+        _load_others()
     found = _names.get(_key(name))
     if found is None:
         from difflib import get_close_matches

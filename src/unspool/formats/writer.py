@@ -39,6 +39,8 @@ def write(format: str | Format, message: Message, *, prompt: str | None = None) 
     tail = turn_tail(fmt, prompt)
     if isinstance(fmt.calls, ChannelCalls):
         return _channels(fmt.calls, message)
+    if message.content and message.tool_calls and _are_bare(fmt.calls):
+        raise WriteError(f"calls of {fmt.name!r} have no markers, so no text can stand before them; leave it out")
     opened = _open_block(fmt, tail)
     calls = _calls(fmt, message.tool_calls) if message.tool_calls else ""
     block = opened or (fmt.reasoning[0] if fmt.reasoning and message.reasoning is not None else None)
@@ -269,5 +271,9 @@ def samples(fmt: Format) -> list[tuple[str, str, str]]:
 
 def _before_calls(fmt: Format) -> str | None:
     """Text before calls, where the format has room for it."""
-    bare = isinstance(fmt.calls, PythonCalls) or (isinstance(fmt.calls, JsonCalls) and fmt.calls.bare)
-    return None if bare else "Let me check."
+    return None if _are_bare(fmt.calls) else "Let me check."
+
+
+def _are_bare(calls: Calls | None) -> bool:
+    """Whether calls are written without markers, so that they are calls only at the start."""
+    return isinstance(calls, PythonCalls) or (isinstance(calls, JsonCalls) and calls.bare)

@@ -210,7 +210,8 @@ class Format:
     content and a call; ``before_call_accepts`` widens it for what models do, ``before_call_alone`` is what is
     written before a call without content. ``lead`` is the pad at the start of a turn. ``content_end`` (a pad)
     follows content that ends the turn, ``calls_end`` (a pad) the calls, ``turn_end`` closes the turn.
-    ``calls_first``: the template writes calls before content.
+    ``calls_first``: the template writes calls before content. For readers of the docs: ``quirks`` are what models
+    and templates of the family do that the samples don't show, ``disagreements`` what other engines make of it.
     """
 
     name: str
@@ -235,6 +236,8 @@ class Format:
     lead: str = ""
     engine_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     source: str = ""
+    quirks: tuple[str, ...] = ()
+    disagreements: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.name
