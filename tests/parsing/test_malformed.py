@@ -203,7 +203,71 @@ HARMONY_CASES = [
     case("gpt_oss", " to=functions.f<|message|><|call|>", " to=functions.f<|message|>"),
 ]
 
-ALL = JSON_CASES + NAMED_CASES + HARMONY_CASES
+M, ARGS = "[TOOL_CALLS]", "[ARGS]"
+
+# A call that turns out to be none may hold the opener of the next one: reading goes on behind what is certain.
+NEXT_CASES = [
+    case("mistral", f'{M}f{ARGS}{{bad{M}f{ARGS}{{"a": "x"}}', f"{M}f{ARGS}{{bad", call(a="x")),
+    case("mistral", f'{M}f{ARGS}{{"n": 3 {M}f{ARGS}{{"a": "x"}}', f'{M}f{ARGS}{{"n": 3 ', call(a="x")),
+    case("mistral", f'{M}f{ARGS}{{"o": {{"k": 1}}{M}f{ARGS}{{}}', f'{M}f{ARGS}{{"o": {{"k": 1}}', call()),
+    case("mistral", f'{M}f{ARGS}{{"a": "x{M}f{ARGS}{{"a": "y"}}', f'{M}f{ARGS}{{"a": "x', call(a="y")),
+    case("mistral", f"{M}f {M}f{ARGS}{{}}", f"{M}f ", call()),
+    case(
+        "mistral",
+        f'{M}[{{"name": "f", "arguments": {{}}}}, {M}f{ARGS}{{}}',
+        f'{M}[{{"name": "f", "arguments": {{}}}}, ',
+        call(),
+    ),
+    # A marker inside a string that was closed as strings are is only text.
+    case("mistral", f'{M}f{ARGS}{{"a": "{M}f{ARGS}{{}}", bad}}', RAW),
+    case("mistral", f'{M}f{ARGS}{{"a": "{M}f{ARGS}{{}}" "b": 1}}', RAW),
+    case("mistral", f'{M}f{ARGS}{{"a": "{M}f{ARGS}{{}}', RAW),
+    case(
+        H,
+        f'{OPEN}{{"name": "f", "arguments": {{"a": "x{CLOSE}{OPEN}{{"name": "f", "arguments": {{}}}}{CLOSE}',
+        f'{OPEN}{{"name": "f", "arguments": {{"a": "x{CLOSE}',
+        call(),
+    ),
+    case(
+        H,
+        f'{OPEN}{{"name": "f{CLOSE}{OPEN}{{"name": "f", "arguments": {{}}}}{CLOSE}',
+        f'{OPEN}{{"name": "f{CLOSE}',
+        call(),
+    ),
+    case(
+        H,
+        f'{OPEN}{{"arguments": {{"a": "x{CLOSE}{OPEN}{{"name": "f", "arguments": {{}}}}{CLOSE}',
+        f'{OPEN}{{"arguments": {{"a": "x{CLOSE}',
+        call(),
+    ),
+    case(
+        "deepseek_v31",
+        f"{V3}f<｜tool▁sep｜>{{{V3_END}{V3}f<｜tool▁sep｜>{{}}{V3_END}",
+        f"{V3}f<｜tool▁sep｜>{{{V3_END}",
+        call(),
+    ),
+    case("kimi_k2", f"{KIMI}f {KIMI}f:0{KIMI_ARGS}{{}}{KIMI_END}{KIMI_CLOSE}", f"{KIMI}f ", call()),
+    case(
+        "gemma4",
+        '<|tool_call>call:f{a:<|"|>x}<tool_call|><|tool_call>call:f{a:<|"|>y<|"|>}<tool_call|>',
+        '<|tool_call>call:f{a:<|"|>x}<tool_call|>',
+        call(a="y"),
+    ),
+    case(
+        "gpt_oss",
+        ' to=functions.f<|message|>{"a": "x<|call|><|start|>assistant to=functions.f<|message|>{"a": "y"}',
+        ' to=functions.f<|message|>{"a": "x',
+        call(a="y"),
+    ),
+    case(
+        "magistral+llama3_json",
+        '{"name": "f", "parameters": {}}[TOOL_CALLS]',
+        "[TOOL_CALLS]",
+        call(),
+    ),
+]
+
+ALL = JSON_CASES + NEXT_CASES + NAMED_CASES + HARMONY_CASES
 
 
 @of_each(ALL)

@@ -21,6 +21,17 @@ ALL = [
     case(P, "<|python_start|>[h.i-j(a=1)]<|python_end|>", None, calls(("h.i-j", {"a": 1}))),
     case(P, "<|python_start|>nothing<|python_end|>", "<|python_start|>nothing<|python_end|>"),
     case(P, "[f(a=1, a=2)]", RAW),
+    case(
+        P,
+        "<|python_start|>[f(a='x)]<|python_end|><|python_start|>[f(a='y')]<|python_end|>",
+        "<|python_start|>[f(a='x)]<|python_end|>",
+        call(a="y"),
+    ),
+    case(
+        P,
+        "<|python_start|>[f(a='<|python_start|>[f()]', n=)]<|python_end|>",
+        "<|python_start|>[f(a='<|python_start|>[f()]', n=)]<|python_end|>",
+    ),
     case(P, "[f(1)]", RAW),
     case(P, "[f(a=1j)]", RAW),
     case(P, "[f(a=[1,])]", None, call(a=[1])),

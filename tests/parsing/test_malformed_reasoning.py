@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from tests.conformance.replay import Generation, Outcome, every_cut, outcomes_by_cut
+from tests.conformance.replay import ArgumentMode, Generation, Outcome, every_cut, outcomes_by_cut
 from tests.parsing.malformed import KIMI, KIMI_ARGS, KIMI_CLOSE, KIMI_END, TOOLS, V3, V3_END, call, quick_cuts
+from unspool.events import FinishReason
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,39 @@ def test_what_is_no_call_in_open_reasoning_stays_reasoning(raw: str) -> None:
 def test_a_call_ends_open_reasoning(fmt: str, raw: str) -> None:
     expected = Outcome("Hm.", None, call())
     assert outcomes_by_cut(Generation(fmt, raw, TOOLS), every_cut(raw), "incremental").keys() == {expected}
+
+
+@pytest.mark.parametrize("between", ["", "\n", "; "])
+def test_a_call_without_markers_may_be_followed_by_reasoning(between: str) -> None:
+    raw = f'{{"name": "f", "parameters": {{}}}}{between}[THINK]Hm.[/THINK]{{"name": "f", "parameters": {{}}}}'
+    generation = Generation("magistral+llama3_json", raw, TOOLS)
+    expected = Outcome("Hm.", "; " if between == "; " else None, call() * 2)
+    assert outcomes_by_cut(generation, every_cut(raw), "incremental").keys() == {expected}
+
+
+DRAFT = '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}\n</tool_call>'
+BAD = "<tool_call>\n{oops}\n</tool_call>"
+
+
+@pytest.mark.parametrize(
+    ("raw", "finish", "expected"),
+    [
+        (f"Hm.\n{DRAFT}", "length", Outcome("Hm.", None, call(a="x"))),
+        (f"Hm.\n{DRAFT}\n{DRAFT}\n", "length", Outcome("Hm.", None, call(a="x") * 2)),
+        (f"Hm.\n{DRAFT}<|im_end|>", "length", Outcome("Hm.", None, call(a="x"))),
+        (f"Hm.\n{DRAFT}\nOr", "length", Outcome(f"Hm.\n{DRAFT}\nOr")),
+        (f"Hm.\n{DRAFT}\n{DRAFT}\nOr", "length", Outcome(f"Hm.\n{DRAFT}\n{DRAFT}\nOr")),
+        (f"Hm.\n{DRAFT}\n{BAD}", "length", Outcome(f"Hm.\n{DRAFT}\n{BAD}")),
+        (f"Hm.\n{DRAFT}\nOr\n{DRAFT}", "length", Outcome(f"Hm.\n{DRAFT}\nOr", None, call(a="x"))),
+        (f"Hm.\n{DRAFT}\n{DRAFT[:40]}", "length", Outcome("Hm.", None, call(a="x"))),
+        (f"Hm.\n{DRAFT}\nOr", "stop", Outcome("Hm.", "\nOr", call(a="x"))),
+    ],
+)
+def test_a_call_before_a_cut_in_reasoning(raw: str, finish: FinishReason, expected: Outcome) -> None:
+    """Where the token limit cuts text behind a call, the model was still thinking."""
+    generation = Generation("hermes", raw, TOOLS, prompt="<think>\n", finish=finish)
+    for mode in get_args(ArgumentMode):
+        assert outcomes_by_cut(generation, every_cut(raw), mode).keys() == {expected}
 
 
 def test_an_empty_section_in_open_reasoning_is_reasoning() -> None:

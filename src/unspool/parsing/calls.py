@@ -101,15 +101,18 @@ def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
             stop(r, "no JSON follows the opener")
         r.end_call()
         separators = shape.separators or (",;" if shape.close else "")
-        if not (separators and (yield from _separated(r, separators + " \t\r\n"))):
+        if not (separators and (yield from _separated(r, separators + " \t\r\n", shape.open + r.reopens))):
             break
         bare = bare or not shape.close
     if opened:
         yield from trail(r, shape.close, shape.open)
 
 
-def _separated(r: Reader, separators: str) -> Steps[bool]:
-    """Whether another bare object follows, after a separator; the cursor goes to it."""
+def _separated(r: Reader, separators: str, others: tuple[str, ...]) -> Steps[bool]:
+    """Whether another bare object follows, after a separator; the cursor goes to it.
+
+    ``others`` are markers that may begin like one.
+    """
     ahead = 0
     while True:
         while r.pos + ahead < len(r.text) and r.text[r.pos + ahead] in separators:
@@ -117,7 +120,7 @@ def _separated(r: Reader, separators: str) -> Steps[bool]:
             if ahead > HOLD:
                 return False
         if r.pos + ahead < len(r.text):
-            if r.text[r.pos + ahead] not in "{[":
+            if (yield from r.at(("{", "[", *others), ahead)) not in ("{", "["):
                 return False
             r.begin_call()
             r.take(r.pos + ahead, "framing", "separates calls")
@@ -186,6 +189,7 @@ def _section(
         return
     while mark and mark in openers:
         r.take(r.pos + len(mark), "framing", "opens a call")
+        r.settle()
         yield from call()
         mark = yield from seek(r, openers + closers + others, keeps_words=True)
         if mark in openers:

@@ -107,6 +107,7 @@ class Parser(Reader):
         )
         self.format = format
         self.stops = shown.stops
+        self.reopens = tuple(block.open for block in shown.reasoning if block.recurs)
         self._steps = turn(self, compile_grammar(shown, bool(offered), _forces_a_call(tool_choice, offered)))
         self._finished = False
         self._first: list[Event] = []

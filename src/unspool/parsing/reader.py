@@ -106,6 +106,7 @@ class Reader:
         self.in_prompt = False
         self.calls_ended = False
         self.stops: tuple[str, ...] = ()
+        self.reopens: tuple[str, ...] = ()
         self._base = 0
         self._keep: int | None = None
         self._out: list[Event] = []
@@ -123,6 +124,7 @@ class Reader:
         self._raw: list[str] | None = None
         self._raw_from = 0
         self._raw_base = 0
+        self._settled = 0
         self._index = -1
         self._started: ToolCallStart | None = None
         self._pieces: list[str] = []
@@ -360,11 +362,31 @@ class Reader:
         self._raw = []
         self._raw_from = self.pos
         self._raw_base = self._base + self.pos
+        self._settled = 0
+
+    def settle(self, part: Callable[[str], int] | None = None) -> None:
+        """What was read of the call so far, or ``part`` of it, is read for good, even if the call is none.
+
+        The rest is read again then: a marker in it may be the opener of the next call. ``part`` says how many
+        characters of the text read since the last time are settled.
+        """
+        if self._raw is None:
+            return
+        self._raw.append(self.text[self._raw_from : self.pos])
+        self._raw_from = self.pos
+        if part is not None:
+            rest = "".join(self._raw[self._settled :])
+            size = part(rest)
+            self._raw[self._settled :] = [rest[:size], rest[size:]]
+            self._settled += 1
+        else:
+            self._settled = len(self._raw)
 
     def start_call(self, name: str) -> None:
         """The call's name is complete."""
         if self._probing:
             raise Opened(name)
+        self.settle()
         self._dropping = not self._parallel and (self.calls_ended or bool(self._closed))
         self.spoke = True
         self.fresh = False
@@ -417,7 +439,10 @@ class Reader:
         self._raw = None
 
     def reject_call(self, why: NotACall, *, in_reasoning: bool = False) -> None:
-        """What was taken for a call is text, as it was written; a call cut by the token limit is nothing."""
+        """What was taken for a call is text, as it was written; a call cut by the token limit is nothing.
+
+        What is not settled is read again.
+        """
         assert self._raw is not None
         if self._started is not None and not self._atomic:
             self._send_pieces()
@@ -426,10 +451,7 @@ class Reader:
             self._index -= len(self._closed) + (self._started is not None)
         self._started = None
         self._closed.clear()
-        if isinstance(why, Unfinished):
-            self.pos = len(self.text)
-        raw = self._generated("".join(self._raw) + self.text[self._raw_from : self.pos], self._raw_base)
-        self._raw = None
+        raw = self._generated(self._give_back(everything=isinstance(why, Unfinished)), self._raw_base)
         cut = isinstance(why, Unfinished) and self.cut
         if self._spans is not None:
             start = max(self._raw_base, 0)
@@ -443,6 +465,24 @@ class Reader:
             self._out.append(said(self.spell(raw)))
         self.spoke = True
         self.fresh = False
+
+    def _give_back(self, *, everything: bool) -> str:
+        """The raw text of the open call that is text for good; unless that is all of it, the rest comes again."""
+        assert self._raw is not None
+        said = "".join(self._raw[: self._settled])
+        rest = "".join(self._raw[self._settled :])
+        if everything:
+            said += rest + self.text[self._raw_from :]
+            self.pos = len(self.text)
+        else:
+            self.pos = self._raw_from
+            if rest:
+                self.text = rest + self.text[self.pos :]
+                self.pos = 0
+            # Counted from the call's beginning: what flowed since is not in the offset.
+            self._base = self._raw_base + len(said) - self.pos
+        self._raw = None
+        return said
 
     # ---- for coroutines: looking ahead without deciding
 

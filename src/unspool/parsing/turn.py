@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from unspool.parsing.calls import json_calls, named_calls, python_calls, tagged_calls
 from unspool.parsing.channels import channels
@@ -214,6 +214,7 @@ def _call(r: Reader, calls: Calls, end: int, mark: str, *, in_reasoning: bool = 
     """Reads what a call opener promises; whether there was a call."""
     r.begin_call()
     r.take(end, "framing", "opens a call")
+    r.settle()
     try:
         yield from _READERS[type(calls)](r, calls, mark)
     except NotACall as why:
@@ -229,6 +230,7 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
     r.spoke = True
     r.fresh = False
     prefilled = r.in_prompt
+    unclosed = False
     yield from r.pad(block.open_pad, "layout after the reasoning opener")
     if prefilled and (size := (yield from _repeated(r, block.open))):
         r.take(r.pos + size, "framing", "opener repeated after the prompt's")
@@ -255,8 +257,12 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
             return True
         if found.lastindex == 4:
             r.take(found.end(), "framing", "ends the turn")
-        elif (yield from _ends_at_call(r, g, block, closer, found.end() - r.pos, mark)):
-            return True
+        else:
+            size = found.end() - r.pos
+            what = yield from _ends_at_call(r, g, block, None if unclosed else closer, size, mark)
+            if what == "ends":
+                return True
+            unclosed = unclosed or what == "never closes"
 
 
 def _repeated(r: Reader, opener: str) -> Steps[int]:
@@ -270,11 +276,13 @@ def _repeated(r: Reader, opener: str) -> Steps[int]:
         yield
 
 
-def _ends_at_call(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: int, mark: str) -> Steps[bool]:
+def _ends_at_call(
+    r: Reader, g: Grammar, block: Reasoning, closer: Watch | None, size: int, mark: str
+) -> Steps[Literal["ends", "goes on", "never closes"]]:
     """Decides about a call opener inside an open block: a call, if it is valid and no closer follows it.
 
     From a valid opener of an offered tool on, the text waits for the closer or the end: the one place where
-    more than a marker is held.
+    more than a marker is held. Without ``closer`` none follows, and the text has ended.
     """
     calls = g.calls
     assert calls is not None
@@ -290,10 +298,10 @@ def _ends_at_call(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: 
             r.take(len(r.text), "cut", "call cut by the token limit")
         else:
             r.reasoning(r.pos + size, "a marker that opens no call")
-        return False
+        return "goes on"
     if name not in r.tools:
         r.reasoning(r.pos + size, "a marker that opens no call")
-        return False
+        return "goes on"
     start = r.offset
     held: list[str] = []
 
@@ -301,18 +309,46 @@ def _ends_at_call(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: 
         held.append(delta)
         return []
 
-    while True:
+    while closer:
         found = closer.find(r.text, r.pos, r.final)
         end = found.start() if found else len(r.text)
         if r.final and not (found and found.lastindex):
             r.rewind("".join(held) + r.text[r.pos :], start)
-            return (yield from _call(r, calls, r.pos + size, mark, in_reasoning=True))
+            break
         held.append(r.take(end, "reasoning", "a call drafted inside reasoning"))
         if found and found.lastindex:
             r.say_reasoning("".join(held), start)
             r.take(found.end(), "framing", "closes the reasoning")
             yield from r.pad(block.after, "layout after the reasoning closer")
-            return True
+            return "ends"
         if found is None:
             r.flow(closer.stop, hold)
         yield
+    if r.cut and (end := _drafted(r, calls, size, mark)):
+        r.reasoning(end, "a call drafted inside reasoning")
+    elif (yield from _call(r, calls, r.pos + size, mark, in_reasoning=True)):
+        return "ends"
+    return "never closes"
+
+
+def _drafted(r: Reader, calls: Calls, size: int, mark: str) -> int:
+    """Where text goes on behind a row of calls that opens here, in a text that has ended; 0 if none does."""
+    dry = Reader(tools=r.tools, atomic=True, parallel=True, spelled=None, trace=False)
+    dry.text, dry.pos, dry.final, dry.stops = r.text, r.pos, True, r.stops
+    goes_on = 0
+    while mark:
+        dry.take(dry.pos + size)
+        try:
+            # A text that has ended is never waited for: the first step is the last.
+            next(_READERS[type(calls)](dry, calls, mark), None)
+        except Unfinished:
+            return 0
+        except NotACall:
+            return goes_on
+        goes_on = dry.pos
+        ahead = dry.space_end(dry.pos)
+        if dry.text.startswith(r.stops, ahead) or ahead == len(dry.text):
+            return 0
+        mark = max((mark for mark in openers(calls) if dry.text.startswith(mark, ahead)), key=len, default="")
+        size = ahead - dry.pos + len(mark)
+    return goes_on

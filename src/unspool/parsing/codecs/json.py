@@ -25,6 +25,8 @@ _in_string = pattern(_BODY)
 _structure = pattern(rf'(?:{_LOOSE}++|"{_BODY}")*+')
 _string_stop = pattern(r'["\\\x00-\x1f]').search
 _structure_stop = pattern(f"[^{_LOOSE[1:]}").search
+_string = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_settled = pattern(rf"(?:[\[\]{{}}]|{_LOOSE}|{_string}(?=[ \t\r\n]*+[,:\]}}]))*+")
 _partial_escape = pattern(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 _BESIDES = ("type", "id", "function", "index")
@@ -106,6 +108,7 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
     ``streams``: the text goes out through the open call as it comes. Raises :class:`NotACall` at a character
     that no JSON has there, :class:`Unfinished` if the text ends first.
     """
+    r.settle()
     place = _Place()
     inside = place.inside(r)
     while True:
@@ -143,10 +146,12 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
                 pos += 1
                 if place.depth == 0:
                     say(r.spell(r.take(pos, "arguments", note)))
+                    r.settle()
                     return
             else:
                 # Said all the same: a stream that was cut here has said it already.
                 say(r.spell(r.take(pos)))
+                r.settle(_settled_size)
                 raise NotACall(f"{r.spell(char)!r} has no place in JSON")
         if pos > r.pos:
             say(r.spell(r.take(pos, "arguments", note)))
@@ -155,6 +160,17 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
         if streams:
             r.flow(_string_stop if place.string else _structure_stop, r.arguments_sink(), inside)
         yield
+
+
+def _settled_size(text: str) -> int:
+    """How much of a text that turned out not to be JSON was JSON for sure.
+
+    A string before something that can't follow one may have been closed by a quote of the text behind it, and
+    a bracket there may be another marker's.
+    """
+    found = _settled.match(text, 0)
+    assert found is not None
+    return len(found.group().rstrip("[{"))
 
 
 def json_string(r: Reader, note: str, limit: int | None = None) -> Steps[str]:
@@ -247,7 +263,8 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
     r.take(r.pos + 1, "framing", "call object")
     while True:
         yield from r.space()
-        mark = yield from r.at(('"', "}", ","))
+        if mark := (yield from r.at(('"', "}", ","))):
+            r.settle()
         if mark in ("}", ","):
             r.take(r.pos + 1, "framing", "call object")
             if mark == "}":

@@ -102,6 +102,8 @@ def keyword_arguments(r: Reader) -> Steps[None]:
     keys: set[str] = set()
     while True:
         yield from r.space()
+        if (yield from r.at((")", ","))):
+            r.settle()
         if (yield from r.at((")",))):
             r.take(r.pos + 1, "framing", "closes the call")
             r.arguments("{}" if not keys else "}")

@@ -31,6 +31,8 @@ def relaxed_object(r: Reader, mark: str, depth: int = DEPTH) -> Steps[None]:
     keys: set[str] = set()
     while True:
         yield from r.space()
+        if (yield from r.at(("}", ","))):
+            r.settle()
         if (yield from r.at(("}",))):
             break
         if keys:

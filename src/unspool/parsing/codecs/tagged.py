@@ -132,6 +132,8 @@ def _parameters(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments
     while True:
         yield from r.space()
         mark = yield from r.at(shape.param_open + shape.call_close + endings + whole)
+        if mark:
+            r.settle()
         if mark in shape.param_open:
             r.take(r.pos + len(mark), "framing", "opens a parameter")
             yield from _parameter(r, shape, tool, arguments)
