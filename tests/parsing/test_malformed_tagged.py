@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.conformance.replay import ArgumentMode
+import pytest
+
+from tests.conformance.replay import ArgumentMode, Generation, Outcome, calls, every_cut, outcomes_by_cut
 from tests.parsing.malformed import RAW, call, case, check, of_each
 
 X = "qwen3_coder"
@@ -131,7 +133,44 @@ FLAGGED = [
     case("deepseek_v32", flagged("z", "[1]"), None, call(z=[1])),
 ]
 
-ALL = CASES + FLAGGED
+SECTION, SECTION_END = "<｜DSML｜function_calls>", "</｜DSML｜function_calls>"
+PLAIN = '<parameter name="a" string="true">x</parameter>'
+
+# Tags without their marker; in a value that was opened with it they are text.
+LOOSE = [
+    case("deepseek_v32", f"{DSML}{PLAIN}{DSML_END}", None, call(a="x")),
+    case("deepseek_v32", f'{DSML}<parameter name="n">3</parameter>\n{DSML_END}', None, call(n=3)),
+    case("deepseek_v32", f'{SECTION}<invoke name="f">{PLAIN}</invoke>{SECTION_END}', None, call(a="x")),
+    case("deepseek_v32", f'{SECTION}<invoke name="f">{PLAIN}{PLAIN}{SECTION_END}', None, call(a="x")),
+    case("deepseek_v32", f'<invoke name="f">{PLAIN}</invoke>', None, call(a="x")),
+    case("deepseek_v32", '<invoke name="unknown"></invoke>', RAW),
+    case("deepseek_v32", f'{DSML}<parameter name="a">x</｜DSML｜parameter>{DSML_END}', None, call(a="x")),
+    case("deepseek_v32", f'{DSML}<parameter name="a">x{DSML_END}', None, call(a="x")),
+    case(
+        "deepseek_v32",
+        f'{DSML}<｜DSML｜parameter name="a" string="true">{PLAIN}</invoke></｜DSML｜parameter>{DSML_END}',
+        None,
+        call(a=f"{PLAIN}</invoke>"),
+    ),
+    case("deepseek_v41", f'</think>{SECTION}<invoke name="f">{PLAIN}</invoke>{SECTION_END}', None, call(a="x")),
+]
+
+QUOTED = [
+    case(X, '<tool_call>\n<function="f">\n</function>\n</tool_call>', None, call()),
+    case(X, "<function='f'>\n</function>", None, call()),
+    case(X, xml('<parameter="a">\nx\n</parameter>\n'), None, call(a="x")),
+    case(X, xml("<parameter='n'>\n3\n</parameter>\n"), None, call(n=3)),
+    case(X, xml('<parameter=a>\nx\n<parameter="n">\n3\n</parameter>\n'), None, call(a="x", n=3)),
+    case(X, xml('<parameter="a>\nx\n</parameter>\n'), None, calls(("f", {'"a': "x"}))),
+    case(
+        "glm47",
+        "</think><tool_call>\"f\"<arg_key>'a'</arg_key><arg_value>x</arg_value></tool_call>",
+        None,
+        call(a="x"),
+    ),
+]
+
+ALL = CASES + FLAGGED + LOOSE + QUOTED
 
 
 @of_each(ALL)
@@ -139,3 +178,26 @@ def test_malformed_elements(
     fmt: str, raw: str, content: str | None, found: tuple[tuple[str, str], ...], mode: ArgumentMode
 ) -> None:
     check(fmt, raw, content, found, mode)
+
+
+@pytest.mark.parametrize(
+    ("key", "raw"),
+    [
+        ('say "hi"', "&quot;"),
+        ('"a"', '"a"'),
+    ],
+)
+def test_a_key_that_needs_spelling_is_the_next_parameter(key: str, raw: str) -> None:
+    """Where a closer is missing, the next declared parameter is known in whatever way its key is spelled."""
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": {}, key: {}}}}}]
+    if "&" in raw:
+        fmt, name = "kimi_k3", key.replace('"', raw)
+        open_call = '<|open|>response<|sep|><|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|>'
+        first = '<|open|>argument key="a" type="string"<|sep|>x'
+        text = f'{open_call}{first}<|open|>argument key="{name}" type="string"<|sep|>y<|close|>argument<|sep|>'
+        text += "<|close|>call<|sep|><|close|>tools<|sep|>"
+    else:
+        fmt = X
+        text = f"<function=f>\n<parameter=a>\nx\n<parameter={raw}>\ny\n</parameter>\n</function>"
+    expected = Outcome(None, None, calls(("f", {"a": "x", key: "y"})))
+    assert outcomes_by_cut(Generation(fmt, text, tools), every_cut(text), "incremental").keys() == {expected}

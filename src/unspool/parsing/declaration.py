@@ -100,7 +100,8 @@ class TaggedCalls:
     ``value_close`` for each parameter, then ``call_close``. With ``name_attribute`` (``key_attribute``) the
     name (key) is that attribute of the header, otherwise the header is the name. ``type_attribute`` says whether
     a value is text or JSON. ``value_pad`` is the newline the template puts on both sides of a value.
-    ``header_stops`` end a header without being part of it. ``call_open[0]`` is what is written, the rest is
+    ``header_stops`` end a header without being part of it. ``loose`` are those markers that are text inside a
+    value whose own opener is none of them. ``call_open[0]`` is what is written, the rest is
     accepted as well; so with every tuple here.
     """
 
@@ -122,6 +123,7 @@ class TaggedCalls:
     value_pad: str = ""
     whole_open: str = ""
     whole_close: str = ""
+    loose: tuple[str, ...] = ()
     written: TaggedLayout = field(default_factory=lambda: TaggedLayout())
 
 
