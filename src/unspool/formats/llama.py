@@ -14,7 +14,7 @@ FORMATS = (
         calls=JsonCalls(
             open=("<|python_tag|>",),
             bare=True,
-            separators=";",
+            separators=";,",
             arguments_keys=("parameters", "arguments", "args", "input"),
         ),
         turns=(

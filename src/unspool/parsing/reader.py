@@ -131,6 +131,7 @@ class Reader:
         self._sent = 0
         self._closed: list[tuple[ToolCallStart, list[str]]] = []
         self._dropping = False
+        self._holding = 0
 
     # ---- text in
 
@@ -353,7 +354,7 @@ class Reader:
 
     @property
     def _silent(self) -> bool:
-        return self._atomic or self._dropping
+        return self._atomic or self._dropping or self._holding > 0
 
     # ---- for coroutines: calls
 
@@ -392,6 +393,7 @@ class Reader:
         self.fresh = False
         self._pieces = []
         self._sent = 0
+        self._holding = 0
         if self._dropping:
             return
         self._index += 1
@@ -403,6 +405,18 @@ class Reader:
         """Argument text, as JSON."""
         if text:
             self._pieces.append(text)
+
+    def hold_arguments(self) -> Callable[[str], None]:
+        """From here on no argument text goes out, until the returned function is told what comes before it."""
+        place = len(self._pieces)
+        self._pieces.append("")
+        self._holding += 1
+
+        def put(text: str) -> None:
+            self._pieces[place] = text
+            self._holding -= 1
+
+        return put
 
     def argument_text(self) -> str:
         """All argument text of the open call so far."""
@@ -429,9 +443,9 @@ class Reader:
 
     def _send_pieces(self) -> None:
         pieces = self._pieces
-        if len(pieces) > self._sent:
-            self._out.append(ToolCallDelta(self._index, "".join(pieces[self._sent :])))
-            self._sent = len(pieces)
+        if text := "".join(pieces[self._sent :]):
+            self._out.append(ToolCallDelta(self._index, text))
+        self._sent = len(pieces)
 
     def end_call(self) -> None:
         """The raw text of a call that succeeded is no longer needed."""

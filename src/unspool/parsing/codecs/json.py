@@ -9,6 +9,7 @@ way: a backslash before a letter that no escape has, and a raw control character
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any, NoReturn
@@ -26,6 +27,9 @@ _structure = pattern(rf'(?:{_LOOSE}++|"{_BODY}")*+')
 _string_stop = pattern(r'["\\\x00-\x1f]').search
 _structure_stop = pattern(f"[^{_LOOSE[1:]}").search
 _string = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_any_string = pattern(_string)
+_control = pattern(r"\\.|[\x00-\x1f]")
+_LOOSE_NUMBER = pattern(r"([+-]?)(?=\.?[0-9])([0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _settled = pattern(rf"(?:[\[\]{{}}]|{_LOOSE}|{_string}(?=[ \t\r\n]*+[,:\]}}]))*+")
 _partial_escape = pattern(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
@@ -39,15 +43,48 @@ def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+def _uncounted(_: str) -> int:
+    return 0
+
+
 _decode = json.JSONDecoder(parse_constant=_reject_constant).decode
+_decode_long = json.JSONDecoder(parse_constant=_reject_constant, parse_int=_uncounted).decode
 
 
 def load(text: str) -> Any:
-    """The value of a JSON text, strictly; raises ``ValueError`` for anything else, however deep."""
+    """The value of a JSON text, strictly; raises ``ValueError`` for anything else, however deep.
+
+    A number goes on as it is spelled, so what Python makes of it does not matter: a whole number too long for
+    Python is JSON too, and makes all whole numbers of its text 0 here.
+    """
     try:
-        return _decode(text)
+        try:
+            return _decode(text)
+        except json.JSONDecodeError:
+            raise
+        except ValueError:
+            return _decode_long(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def number(text: str) -> str | None:
+    """The JSON text of a decimal number that has a sign, zeros or a point where JSON has none, else ``None``."""
+    found = _LOOSE_NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    sign, whole, fraction, exponent = found.groups("")
+    digits = whole.lstrip("0") or "0"
+    return sign.strip("+") + digits + (fraction and fraction.ljust(2, "0")) + exponent
+
+
+def without_controls(text: str) -> str:
+    """The text with raw control characters inside its strings escaped."""
+    return _any_string.sub(lambda found: _control.sub(_escaped_control, found.group()), text)
+
+
+def _escaped_control(found: re.Match[str]) -> str:
+    return _CONTROLS.get(found.group(), found.group())
 
 
 class _Place:

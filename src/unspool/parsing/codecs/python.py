@@ -6,25 +6,20 @@ string keys, nested to a fixed depth. Strings stream; an escape is decoded and e
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from unspool.parsing.codecs.json import escape, quote, stop
+from unspool.parsing.codecs.json import escape, number, quote, stop
 from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished
 from unspool.parsing.scanner import pattern
 
 DEPTH = 64
 """Deepest nesting of a value."""
 
-NUMBER = 4096
-"""Most characters of a number."""
-
 _JSON_NUMBER = pattern(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _DECIMAL = pattern(r"[+-]?[0-9]+(?:_[0-9]+)*")
 _OTHER_BASE = pattern(r"[+-]?0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
-_FLOAT = pattern(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NUMBERS = pattern(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?,\s*+(?=-?[0-9]))++")
 """A run of numbers, each with its comma, before another number: the same in JSON, Python and relaxed JSON."""
 
@@ -59,7 +54,7 @@ def _run(quote: str, escapes: str, say: Callable[[str], str] | None) -> _Run:
 
 _RUNS = {'"': _run('"', r'\\nrtbf"', None), "'": _run("'", r"\\nrtbf", _double_quotes)}
 
-_CONSTANTS = {
+CONSTANTS = {
     "True": "true",
     "true": "true",
     "False": "false",
@@ -70,15 +65,15 @@ _CONSTANTS = {
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0"}
 
 
-def word(r: Reader, note: str, limit: int) -> Steps[str]:
-    """Reads at most ``limit`` characters up to the next delimiter."""
+def word(r: Reader, note: str, limit: int | None = None) -> Steps[str]:
+    """Reads up to the next delimiter, at most ``limit`` characters."""
     parts: list[str] = []
     size = 0
     while True:
         found = _WORD.match(r.text, r.pos)
         assert found is not None
         size += found.end() - r.pos
-        if size > limit:
+        if limit is not None and size > limit:
             raise NotACall("a word is too long")
         parts.append(r.take(found.end(), "name" if note == "name" else "arguments", note))
         if r.pos < len(r.text):
@@ -141,13 +136,15 @@ def value(r: Reader, depth: int) -> Steps[None]:
         yield from string(r, mark)
     elif mark == "{":
         yield from _dict(r, depth - 1)
+    elif mark == "(":
+        yield from _parenthesised(r, depth - 1)
     elif mark:
-        yield from _list(r, depth - 1, {"[": "]", "(": ")"}[mark])
+        yield from _list(r, depth - 1)
     else:
-        text = yield from word(r, "value", NUMBER)
+        text = yield from word(r, "value")
         if not text:
             stop(r, "a value is missing")
-        r.arguments(_CONSTANTS.get(text) or _number(text))
+        r.arguments(CONSTANTS.get(text) or _number(text))
 
 
 def _number(text: str) -> str:
@@ -160,9 +157,10 @@ def _number(text: str) -> str:
         return sign + (digits.replace("_", "").lstrip("0") or "0")
     if _OTHER_BASE.fullmatch(text):
         return str(int(text, 0)) if len(text) < HEADER else quote(text)
-    if _FLOAT.fullmatch(text) and abs(number := float(text)) != float("inf"):
-        return json.dumps(number)
-    raise NotACall(f"{text!r} is no value")
+    spelled = number(text)
+    if spelled is None:
+        raise NotACall(f"{text!r} is no value")
+    return spelled
 
 
 def literal(text: str) -> str | None:
@@ -178,10 +176,31 @@ def literal(text: str) -> str | None:
     return r.argument_text() if r.pos == len(text) else None
 
 
-def _list(r: Reader, depth: int, closer: str) -> Steps[None]:
+def _parenthesised(r: Reader, depth: int) -> Steps[None]:
+    """A tuple, or the only value in brackets that stand for nothing; the first comma tells."""
+    r.take(r.pos + 1, "arguments", "bracket")
+    put = r.hold_arguments()
+    yield from r.space()
+    empty = bool((yield from r.at((")",))))
+    if not empty:
+        yield from value(r, depth)
+        yield from r.space()
+        if (yield from r.at((")",))):
+            r.take(r.pos + 1, "arguments", "bracket")
+            put("")
+            return
+    put("[")
+    yield from _items(r, depth, ")", first=empty)
+
+
+def _list(r: Reader, depth: int) -> Steps[None]:
     r.take(r.pos + 1, "arguments", "list")
     r.arguments("[")
-    first = True
+    yield from _items(r, depth, "]", first=True)
+
+
+def _items(r: Reader, depth: int, closer: str, *, first: bool) -> Steps[None]:
+    """Reads a list from one of its items on, through its closer."""
     while True:
         yield from r.space()
         if (yield from r.at((closer,))):

@@ -1,7 +1,7 @@
 """An object with bare keys and strings between quote markers, said as JSON while it is read.
 
 Strings are not escaped: only the quote marker ends one. Keys run to the colon. Everything else bare is JSON if
-it is, or else text.
+it is, or one of Python's constants, or else text.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from unspool.parsing.codecs.json import escape, json_string, load, quote, stop
-from unspool.parsing.codecs.python import DEPTH, NUMBERS
+from unspool.parsing.codecs.python import CONSTANTS, DEPTH, NUMBERS
 from unspool.parsing.reader import NotACall, Reader, Steps, Unfinished
 from unspool.parsing.scanner import Watch, pattern
 
@@ -125,6 +125,7 @@ def _value(r: Reader, mark: str, depth: int) -> Steps[None]:
         text = (yield from _run(r, _BARE)).strip()
         if not text:
             stop(r, "a value is missing")
+        text = CONSTANTS.get(text, text)
         try:
             load(text)
             r.arguments(text)
