@@ -5,6 +5,9 @@ A call is repaired only where the text has one reading; everything else is conte
 
 from __future__ import annotations
 
+import pytest
+
+import unspool
 from tests.conformance.replay import ArgumentMode, Generation, Outcome, every_cut, outcomes_by_cut
 from tests.parsing.malformed import (
     CLOSE,
@@ -15,6 +18,7 @@ from tests.parsing.malformed import (
     ONLY_F,
     OPEN,
     RAW,
+    TOOLS,
     V3,
     V3_END,
     H,
@@ -217,6 +221,29 @@ HARMONY_CASES = [
     case("gpt_oss", " to=functions.f<|message|><|call|>", " to=functions.f<|message|>"),
 ]
 
+HALF = "\ud83d"
+
+# Half of a surrogate pair that is spelled out becomes an escape: UTF-8 has no other way to carry it.
+HALF_CASES = [
+    case("gemma4", '<|tool_call>call:f{a:"\\ud83d"}<tool_call|>', None, call(a=HALF)),
+    case("gemma4", f'<|tool_call>call:f{{a:<|"|>{HALF}<|"|>}}<tool_call|>', None, call(a=HALF)),
+    case("pythonic", "[f(a='\\U0000d83d é')]", None, call(a=f"{HALF} é")),
+    case("pythonic", f"[f(a='{HALF}\\'')]", None, call(a=f"{HALF}'")),
+    case(
+        "glm47",
+        f"</think><tool_call>f<arg_key>a</arg_key><arg_value>{HALF}</arg_value></tool_call>",
+        None,
+        call(a=HALF),
+    ),
+]
+
+
+@pytest.mark.parametrize(("fmt", "raw"), [found[:2] for found in HALF_CASES])
+def test_half_a_surrogate_pair_can_be_encoded(fmt: str, raw: str) -> None:
+    [found] = unspool.parse(fmt, raw, tools=TOOLS).tool_calls
+    assert "\\ud83d" in found.arguments.encode().decode()
+
+
 M, ARGS = "[TOOL_CALLS]", "[ARGS]"
 
 # A call that turns out to be none may hold the opener of the next one: reading goes on behind what is certain.
@@ -281,7 +308,7 @@ NEXT_CASES = [
     ),
 ]
 
-ALL = JSON_CASES + NEXT_CASES + NAMED_CASES + HARMONY_CASES
+ALL = JSON_CASES + HALF_CASES + NEXT_CASES + NAMED_CASES + HARMONY_CASES
 
 
 @of_each(ALL)

@@ -27,6 +27,7 @@ _structure = pattern(rf'(?:{_LOOSE}++|"{_BODY}")*+')
 _string_stop = pattern(r'["\\\x00-\x1f]').search
 _structure_stop = pattern(f"[^{_LOOSE[1:]}").search
 _string = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_surrogate = pattern("[\ud800-\udfff]")
 _any_string = pattern(_string)
 _control = pattern(r"\\.|[\x00-\x1f]")
 _LOOSE_NUMBER = pattern(r"([+-]?)(?=\.?[0-9])([0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?")
@@ -131,12 +132,17 @@ class _Place:
 
 def escape(text: str) -> str:
     """The text as the inside of a JSON string."""
-    return encode_basestring(text)[1:-1]
+    return quote(text)[1:-1]
 
 
 def quote(text: str) -> str:
-    """The text as a JSON string, other scripts left readable."""
-    return encode_basestring(text)
+    """The text as a JSON string, other scripts left readable; halves of surrogate pairs are escapes."""
+    quoted = encode_basestring(text)
+    return quoted if quoted.isascii() else _surrogate.sub(_escaped_surrogate, quoted)
+
+
+def _escaped_surrogate(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
 
 
 def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: str = "arguments") -> Steps[None]:

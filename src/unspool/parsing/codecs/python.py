@@ -32,6 +32,10 @@ _ESCAPE = pattern(
 _PARTIAL_ESCAPE = pattern(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-7]{1,2}|\r)?\Z")
 
 
+_ODD = "\\x00-\\x1f\ud800-\udfff"
+"""Characters that stand for themselves in Python and not in JSON."""
+
+
 def _double_quotes(text: str) -> str:
     return text.replace('"', '\\"')
 
@@ -47,9 +51,9 @@ class _Run:
 
 
 def _run(quote: str, escapes: str, say: Callable[[str], str] | None) -> _Run:
-    plain = rf"[^\\{quote}\x00-\x1f]*+"
+    plain = rf"[^\\{quote}{_ODD}]*+"
     run = pattern(rf"{plain}(?:\\(?:[{escapes}]|u[0-9a-fA-F]{{4}}){plain})*+")
-    return _Run(run.match, run.fullmatch, pattern(rf"[\\{quote}\x00-\x1f]").search, say)
+    return _Run(run.match, run.fullmatch, pattern(rf"[\\{quote}{_ODD}]").search, say)
 
 
 _RUNS = {'"': _run('"', r'\\nrtbf"', None), "'": _run("'", r"\\nrtbf", _double_quotes)}
@@ -286,7 +290,7 @@ def string(r: Reader, mark: str) -> Steps[None]:
             r.arguments('"')
             return
         else:
-            r.arguments(escape(r.take(r.pos + 1, "arguments", "string")))
+            r.arguments(escape(r.spell(r.take(r.pos + 1, "arguments", "string"))))
 
 
 def _decoded(text: str) -> str:
