@@ -49,6 +49,7 @@ def workloads(fmt: Format) -> dict[str, Workload]:
         "words in content": _around(content, " word"),
         "halves of a marker in content": _around(content, opener[:-1]),
         "openers in content": _around(content, opener),
+        "terminators in content": _around(content, "".join(fmt.stops[:1]) + "."),
         "calls begun in content": _around(content, begun),
         "layout in content": _around(content, " \n"),
         "layout at the start": _around(_HERE + "Hello", " \n"),

@@ -13,6 +13,7 @@ from unspool.parsing.declaration import (
 
 _TURNS = ("<｜Assistant｜>",)
 _STOPS = ("<｜end▁of▁sentence｜>",)
+_NEXT_TURNS = ("<｜User｜>", "<｜Assistant｜>")
 _THINK = Reasoning("<think>", "</think>", ends_at_call=True)
 
 _SECTION = NamedCalls(
@@ -73,6 +74,7 @@ _V3 = Format(
     ),
     turns=_TURNS,
     stops=_STOPS,
+    next_turns=_NEXT_TURNS,
     between_calls="\n",
     engine_names={
         "vllm": ("deepseek_v3",),
@@ -96,6 +98,7 @@ _V32 = Format(
     turns=_TURNS,
     start="</think>",
     stops=_STOPS,
+    next_turns=_NEXT_TURNS,
     before_call="\n\n",
     before_call_alone="\n\n",
     between_calls="\n",

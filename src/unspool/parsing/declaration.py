@@ -175,8 +175,9 @@ class Format:
     """How one model family writes reasoning and calls.
 
     ``turns`` are the texts with which a prompt opens the model's turn; ``start`` is what the checkpoint's
-    default template leaves after it, and decides the state when no prompt is given. ``stops`` end a turn and
-    are never content. ``content_frame`` are markers around content, dropped. ``before_call`` is the pad between
+    default template leaves after it, and decides the state when no prompt is given. ``stops`` end a turn;
+    as text alone they do so only before the end, a marker, or one of ``next_turns``, with which somebody's next
+    turn opens. ``content_frame`` are markers around content, dropped. ``before_call`` is the pad between
     content and a call; ``before_call_accepts`` widens it for what models do, ``before_call_alone`` is what is
     written before a call without content. ``lead`` is the pad at the start of a turn, ``turn_end`` closes one.
     ``calls_first``: the template writes calls before content.
@@ -191,6 +192,7 @@ class Format:
     turns: tuple[str, ...] = ()
     start: str = ""
     stops: tuple[str, ...] = ()
+    next_turns: tuple[str, ...] = ()
     content_frame: tuple[tuple[str, str], ...] = ()
     before_call: str = ""
     before_call_accepts: str = ""

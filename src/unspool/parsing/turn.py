@@ -55,6 +55,8 @@ class Grammar:
     first: Watch
     later: Watch
     inside: tuple[tuple[Watch, Watch], ...]
+    marks: tuple[str, ...]
+    """All markers that may stand outside calls."""
 
 
 def openers(calls: Calls | None) -> tuple[str, ...]:
@@ -107,6 +109,7 @@ def compile_grammar(fmt: Format, offered: bool, forced: bool) -> Grammar:
             )
             for r in fmt.reasoning
         ),
+        marks=marks + dropped + fmt.next_turns + tuple(mark for r in fmt.reasoning for mark in (r.open, r.close)),
     )
 
 
@@ -142,6 +145,11 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
                 yield
                 continue
             found = watch.at(r.text, ahead, r.final) if ahead - r.pos <= HOLD else None
+            if found and found.lastindex == 3:
+                gap = ahead - r.pos
+                letters = (yield from _stop(r, g, found.group(3), gap)) == "letters"
+                ahead = r.pos + gap
+                found = None if letters else watch.at(r.text, ahead, r.final)
             if found and not found.lastindex:
                 r.wait_for(watch, ahead - r.pos)
                 yield
@@ -175,15 +183,54 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
             assert g.calls is not None
             lead = yield from _call(r, g.calls, found.end(), mark)
             watch = g.later
-        else:
-            note = "opens reasoning" if found.lastindex == 2 else _dropped(g, mark)
-            r.take(found.end(), "framing", note)
-            lead = lead or mark not in g.format.stops
-            if mark in closers:
-                r.fresh = False
-                yield from r.pad(closers[mark], "layout after the closer")
-            if found.lastindex == 2:
-                return next(block for block in g.format.reasoning if block.open == mark)
+            continue
+        what = (yield from _stop(r, g, mark, 0)) if found.lastindex == 3 else "ends"
+        if what == "letters":
+            r.content(r.pos + len(mark), "a terminator that ends nothing")
+            continue
+        note = "opens reasoning" if found.lastindex == 2 else _dropped(g, mark)
+        r.take(r.pos + len(mark), "framing", note)
+        if what == "over":
+            yield from _next_turn(r)
+            return None
+        lead = lead or mark not in g.format.stops
+        if mark in closers:
+            r.fresh = False
+            yield from r.pad(closers[mark], "layout after the closer")
+        if found.lastindex == 2:
+            return next(block for block in g.format.reasoning if block.open == mark)
+
+
+def _stop(r: Reader, g: Grammar, mark: str, offset: int) -> Steps[Literal["letters", "ends", "over"]]:
+    """What a marker that stands ``offset`` characters ahead is, if it is a terminator.
+
+    As mere text before more text it is ``letters``. Before another turn all is ``over``: the engine forgot to
+    stop. Whatever is no terminator ``ends`` something too.
+    """
+    if mark not in g.format.stops or r.in_prompt:
+        return "ends"
+    offset += len(mark)
+    while True:
+        ahead = r.space_end(r.pos + offset) - r.pos
+        if ahead - offset > HOLD or r.pos + ahead < len(r.text):
+            break
+        if r.final:
+            return "ends"
+        r.wait(no_space)
+        yield
+    follows = (yield from r.at(g.marks, ahead)) if ahead - offset <= HOLD else ""
+    if follows in g.format.next_turns:
+        return "over"
+    return "ends" if follows or r.certain(mark) else "letters"
+
+
+def _next_turn(r: Reader) -> Steps[None]:
+    """Reads what an engine that did not stop has generated for somebody else."""
+    while True:
+        r.take(len(r.text), "framing", "another turn")
+        if r.final:
+            return
+        yield
 
 
 def _dropped(g: Grammar, mark: str) -> str:
@@ -256,7 +303,14 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
         if found.lastindex == 3:
             return True
         if found.lastindex == 4:
-            r.take(found.end(), "framing", "ends the turn")
+            role = yield from _stop(r, g, mark, 0)
+            if role == "letters":
+                r.reasoning(r.pos + len(mark), "a terminator that ends nothing")
+                continue
+            r.take(r.pos + len(mark), "framing", "ends the turn")
+            if role == "over":
+                yield from _next_turn(r)
+                return False
         else:
             size = found.end() - r.pos
             what = yield from _ends_at_call(r, g, block, None if unclosed else closer, size, mark)
