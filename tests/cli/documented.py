@@ -1,8 +1,8 @@
 """Runs the commands that a document shows, on a terminal as its reader would, and notes what they print.
 
 In a ``console`` block a line that begins with ``$ `` is a command; the lines after it are its output. A block that
-begins with anything else is left alone. A test
-renders each document again and compares, so none can drift. To bring documents up to date::
+begins with anything else is left alone. A test renders each document again and compares, so none can drift. To
+bring documents up to date::
 
     python -m tests.cli.documented docs/cli.md
 """

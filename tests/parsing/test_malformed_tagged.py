@@ -170,7 +170,13 @@ QUOTED = [
     ),
 ]
 
-ALL = CASES + FLAGGED + LOOSE + QUOTED
+CARRIAGE_RETURNS = [
+    case(X, xml("<parameter=a>\r\nx\r\n</parameter>\r\n"), None, call(a="\r\nx\r")),
+    case(X, xml("<parameter=a>\nx\r\n</parameter>\n"), None, call(a="x\r")),
+    case(X, xml("<parameter=n>\r\n3\r\n</parameter>\r\n"), None, call(n=3)),
+]
+
+ALL = CARRIAGE_RETURNS + CASES + FLAGGED + LOOSE + QUOTED
 
 
 @of_each(ALL)
