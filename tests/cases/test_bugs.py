@@ -103,8 +103,8 @@ class Settled:
 
 SETTLED: Mapping[str, Settled] = {
     "BUG-022": Settled(
-        Outcome(content=CASES["BUG-022"]["input"]["raw"]),
-        "what began like a call and is none stays visible, as it was written",
+        Outcome(content="Switching on.", calls=calls(("toggle", {"on": True}))),
+        "a tag without its marker is read as if it had one",
     ),
     "BUG-105": Settled(
         Outcome(

@@ -1,7 +1,8 @@
 """Runs the commands that a document shows, on a terminal as its reader would, and notes what they print.
 
-In a ``console`` block a line that begins with ``$ `` is a command; the lines after it are its output. A test
-renders each document again and compares, so none can drift. To bring documents up to date::
+In a ``console`` block a line that begins with ``$ `` is a command; the lines after it are its output. A block that
+begins with anything else is left alone. A test renders each document again and compares, so none can drift. To
+bring documents up to date::
 
     python -m tests.cli.documented docs/cli.md
 """
@@ -16,7 +17,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"(?<=^```console\n)(?=\$ ).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 _CALL_ID = re.compile(r"call_[0-9a-f]{24}")
 _STYLING = re.compile(r"\x1b\[[0-9;]*m")
 

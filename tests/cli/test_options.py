@@ -139,3 +139,50 @@ def test_the_shell_completes_names_and_aliases() -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(click.UsageError, match=r"cannot read .*missing: No such file or directory"):
         load_tools(str(tmp_path / "missing"))
+
+
+COMBINED = "<think>\nHm.\n</think>\n\n[TOOL_CALLS]get_weather[ARGS]{}"
+HALVES = ("--reasoning-format", "qwen3", "--tool-format", "mistral")
+
+
+@pytest.mark.parametrize("flags", [HALVES, ("-f", "qwen3+mistral")])
+@pytest.mark.parametrize("command", ["parse", "explain"])
+def test_a_format_may_be_given_in_halves(run: Run, tmp_path: Path, command: str, flags: tuple[str, ...]) -> None:
+    tools = tmp_path / "tools.json"
+    tools.write_text(json.dumps([WEATHER]), encoding="utf-8")
+    result = run(command, *flags, "--tools", tools, input=COMBINED)
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    if command == "parse":
+        assert lines[0]["reasoning"] == "Hm."
+        assert [call["name"] for call in lines[0]["tool_calls"]] == ["get_weather"]
+    else:
+        assert {"reasoning", "name", "arguments"} <= {line["kind"] for line in lines}
+
+
+def test_two_halves_of_one_format_are_that_format(run: Run) -> None:
+    result = run("parse", "--reasoning-format", "hermes", "--tool-format", "qwen3", input="Hi")
+    assert json.loads(result.stdout)["content"] == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (("-f", "qwen3", *HALVES), "--format and --reasoning-format and --tool-format exclude each other"),
+        (("-f", "qwen3", "--tool-format", "glm"), "--format and --tool-format exclude each other"),
+        (("--tool-format", "glm"), "--tool-format is half of a format: add --reasoning-format, or give --format"),
+        (("--reasoning-format", "glm"), "--reasoning-format is half of a format: add --tool-format"),
+        (("--reasoning-format", "qwen33", "--tool-format", "glm"), "unknown format 'qwen33'"),
+        (
+            ("--reasoning-format", "glm", "--tool-format", "a+b"),
+            "--tool-format takes one format, not a combination",
+        ),
+        (("--reasoning-format", "gpt_oss", "--tool-format", "glm"), "'gpt_oss' goes only by itself"),
+        (("-f", "gpt_oss+glm"), "'gpt_oss' goes only by itself"),
+    ],
+)
+@pytest.mark.parametrize("command", ["parse", "explain", "serve"])
+def test_formats_that_do_not_go_together(run: Run, command: str, flags: tuple[str, ...], complaint: str) -> None:
+    given = ["--format" if flag == "-f" else flag for flag in flags]
+    result = run(command, *given, input="Hi")
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.stderr.split())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.cli.output import indent_json, plain, quoted, visible, write_file
+from unspool.cli.output import indent_json, plain, print_json, quoted, visible, write_file
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -47,6 +47,12 @@ def test_quoted_text_is_one_line_and_reads_back(text: str) -> None:
     assert "\n" not in line
     if not re.search("[\x7f-\x9f]", text):
         assert json.loads(line) == text
+
+
+def test_half_a_surrogate_pair_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": "\ud83d é"})
+    assert capsys.readouterr().out == '{"a": "\\ud83d é"}\n'
+    assert visible("\ud83d é") == "\ufffd é"
 
 
 def test_what_json_cannot_say_is_given_by_name_or_source() -> None:

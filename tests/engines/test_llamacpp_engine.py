@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from unspool.engines.base import Chunk, ContextOverflowError, Engine, EngineError, Sampling
+from unspool.engines.base import Chunk, ContextOverflowError, Engine, EngineError, Sampling, SamplingError
 from unspool.engines.llamacpp import LlamaCppEngine, library
 from unspool.engines.llamacpp.context import Context
 from unspool.engines.llamacpp.loop import BatchLoop
@@ -324,8 +324,10 @@ class TestEndings:
     def test_what_can_not_work_is_refused(
         self, engine: LlamaCppEngine, prompt: str | list[int], sampling: Sampling, problem: str
     ) -> None:
-        with pytest.raises(EngineError, match=problem):
+        with pytest.raises(EngineError, match=problem) as caught:
             run(collect(engine, prompt, sampling))
+        # Whatever is no fault of the prompt is a setting of the request, and named.
+        assert isinstance(caught.value, SamplingError) == (sampling is not GREEDY)
 
     def test_a_request_that_fails_leaves_the_others_alone(self, engine: LlamaCppEngine) -> None:
         impossible = Sampling(logit_bias=dict.fromkeys(range(engine.tokenizer.size), float("-inf")))

@@ -1,13 +1,14 @@
 """Counts the characters that the parser examines: run as a program, since it must come before the parser.
 
 Every pattern of the parsing core is compiled in one place, through ``re.compile``; here that returns a pattern
-that adds up how far each search went, at most to the end of the text when it found nothing. What a parser step
+that adds up how far each search went: to the end of the text when it found nothing. What a parser step
 copies into its buffer is added as well. The output is one JSON object: format, workload, and for each size the
 characters fed and the characters examined.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 SIZES = (300, 2400)
 """How many pieces a workload repeats."""
 
+_parser: Any = importlib.import_module("re._parser")
 _compile = re.compile
 _examined = 0
 
@@ -31,13 +33,18 @@ class Counted:
 
     def __init__(self, compiled: re.Pattern[str]) -> None:
         self._compiled = compiled
+        self._width: int = _parser.parse(compiled.pattern, compiled.flags).getwidth()[1]
 
     def _count(self, found: re.Match[str] | None, text: str, pos: int) -> re.Match[str] | None:
         _add(1 + max((found.end() if found else len(text)) - pos, 0))
         return found
 
     def match(self, text: str, pos: int = 0) -> re.Match[str] | None:
-        return self._count(self._compiled.match(text, pos), text, pos)
+        found = self._compiled.match(text, pos)
+        # At one place, no more is examined than the longest match would have.
+        end = min(pos + self._width, len(text)) if found is None else found.end()
+        _add(1 + max(end - pos, 0))
+        return found
 
     def search(self, text: str, pos: int = 0) -> re.Match[str] | None:
         return self._count(self._compiled.search(text, pos), text, pos)

@@ -106,12 +106,15 @@ def _content(fmt: Format, *, calls: bool, offered: bool, by_id: bool) -> Texts:
         blocks = [mark for block in fmt.reasoning for mark in (block.open, block.close)]
         marks = (*fmt.stops, *frame, *blocks, *(openers(fmt) if offered else ()))
     syntax = _syntax(fmt, marks, by_id)
+    # A closer once more, right behind a call, is framing.
+    again = shape.close if calls and fmt.calls_first and isinstance(shape, NamedCalls) else ""
     # A model that puts more layout before a call than its template does means layout.
     pad = fmt.before_call_accepts if calls and fmt.before_call_accepts != fmt.before_call else ""
 
     def fits(text: str) -> bool:
         # Layout alone between two markers is framing.
-        return bool(text) and not text.isspace() and text[-1] not in pad and _free_of(text, syntax)
+        doubled = bool(again) and text.lstrip().startswith(again)
+        return bool(text) and not text.isspace() and text[-1] not in pad and not doubled and _free_of(text, syntax)
 
     return _texts(fmt, True, by_id).filter(fits)
 

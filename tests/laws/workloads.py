@@ -42,17 +42,22 @@ def workloads(fmt: Format) -> dict[str, Workload]:
     numbers = write(fmt, _call("save", f'{{"ratio": {_HERE}}}'))
     many = write(fmt, Message(tool_calls=WRITTEN[1].tool_calls * 2))
     single = write(fmt, WRITTEN[1])
+    value, _, behind = argument.partition(_HERE)
+    broken = value + _HERE + behind[:1] + " ?" + behind[1:]
     repeated = many.partition("get_weather")[2].partition("get_weather")[0]
     found = {
         "words in content": _around(content, " word"),
         "halves of a marker in content": _around(content, opener[:-1]),
         "openers in content": _around(content, opener),
+        "terminators in content": _around(content, "".join(fmt.stops[:1]) + "."),
         "calls begun in content": _around(content, begun),
         "layout in content": _around(content, " \n"),
         "layout at the start": _around(_HERE + "Hello", " \n"),
         "words in an argument": _around(argument, " word"),
         "layout in an argument": _around(argument, " "),
         "openers in an argument": _around(argument, opener.replace('"', "")),
+        "openers in a call that is none": _around(broken, opener.replace('"', "")),
+        "calls begun in a call that is none": _around(broken, begun.replace('"', "")),
         "items of a list": _around(array, "1, "),
         "digits of a number": _around(numbers, "11"),
         "layout in a call": _around(single[: single.index("get_weather")] + _HERE, " \n"),
@@ -76,6 +81,7 @@ def workloads(fmt: Format) -> dict[str, Workload]:
         opened = turn(fmt) + block.open + block.open_pad
         prompted["reasoning that never ends"] = (opened, _around(_HERE, " word"))
         prompted["a call in reasoning that never ends"] = (opened, _around("Hm." + argument, " word"))
+        prompted["calls begun in reasoning that never ends"] = (opened, _around(_HERE, begun))
         prompted["layout in reasoning"] = (opened, _around(_HERE, "\n "))
     if not is_bare(fmt):
         prompted["words after a call"] = (None, _around(single + _HERE, " word"))

@@ -15,7 +15,7 @@ import pytest
 
 from tests.server.serving import HELLO, WEATHER, ScriptedEngine, client, replaying, served
 from tests.surfaces.chat_grammar import read_stream
-from unspool.engines.base import Chunk, ContextOverflowError, EngineError, Sampling
+from unspool.engines.base import Chunk, ContextOverflowError, EngineError, Sampling, SamplingError
 from unspool.engines.replay import Recording, ReplayEngine
 from unspool.server.service import Settings
 
@@ -217,6 +217,14 @@ def test_a_prompt_that_does_not_fit_is_recognisable() -> None:
             with pytest.raises(openai.BadRequestError, match="maximum context length is 32768 tokens") as caught:
                 whole(client(url), "scripted", stream=stream)
             assert (caught.value.code, caught.value.param) == ("context_length_exceeded", "messages")
+
+
+def test_a_setting_that_the_model_cannot_follow_is_named() -> None:
+    with served(ScriptedEngine(SamplingError("logit_bias.5000", "logit_bias has the token id 5000"))) as url:
+        for stream in (True, False):
+            with pytest.raises(openai.BadRequestError, match="logit_bias has the token id 5000") as caught:
+                whole(client(url), "scripted", stream=stream)
+            assert (caught.value.type, caught.value.param) == ("invalid_request_error", "logit_bias.5000")
 
 
 def test_what_the_template_objects_to_is_a_400() -> None:

@@ -129,6 +129,8 @@ def test_top_k_minus_one_means_off() -> None:
         ({"stop": ["x"] * (MAX_STOP_STRINGS + 1)}, "stop"),
         ({"logit_bias": [1]}, "logit_bias"),
         ({"logit_bias": {"a": 1}}, "logit_bias"),
+        ({"logit_bias": {"-1": 1}}, "logit_bias"),
+        ({"logit_bias": {"9" * 5000: 1}}, "logit_bias"),
         ({"logit_bias": {"1": 101}}, "logit_bias.1"),
         ({"stream": "yes"}, "stream"),
         ({"stream": True, "stream_options": []}, "stream_options"),

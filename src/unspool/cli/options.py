@@ -92,10 +92,65 @@ def format_named(name: str) -> unspool.Format:
 
 def read_format(ctx: click.Context, _param: click.Parameter, name: str) -> unspool.Format:
     """The declared format of that name (a click callback); an unknown one is a usage error."""
+    return _named(name, ctx)
+
+
+def _named(name: str, ctx: click.Context | None = None) -> unspool.Format:
     try:
         return format_named(name)
     except click.ClickException as error:
         raise click.UsageError(error.message, ctx) from error
+
+
+def format_options(*flags: str, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds flags for a whole format (``flags``, described by ``help``) and for its two halves.
+
+    The command gets ``format_``, the declared format, or ``None`` if no flag was given. Raises
+    :class:`click.UsageError` naming the flags that don't go together.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @click.option(*flags, "whole", shell_complete=complete_format, metavar="NAME", help=help)
+        @click.option(
+            "--reasoning-format",
+            shell_complete=complete_format,
+            metavar="NAME",
+            help="The format whose reasoning it is, with --tool-format instead of --format.",
+        )
+        @click.option(
+            "--tool-format",
+            shell_complete=complete_format,
+            metavar="NAME",
+            help="The format whose calls they are, with --reasoning-format.",
+        )
+        @functools.wraps(command)
+        def with_format(
+            *, whole: str | None, reasoning_format: str | None, tool_format: str | None, **rest: Any
+        ) -> Any:
+            return command(format_=_chosen_format(whole, reasoning_format, tool_format), **rest)
+
+        return with_format
+
+    return decorate
+
+
+def _chosen_format(whole: str | None, reasoning: str | None, tools: str | None) -> unspool.Format | None:
+    halves = {"--reasoning-format": reasoning, "--tool-format": tools}
+    given = {flag: name for flag, name in halves.items() if name is not None}
+    if whole is not None and given:
+        raise click.UsageError(
+            f"--format and {' and '.join(given)} exclude each other: give --format alone, or only both halves"
+        )
+    if whole is not None:
+        return _named(whole)
+    if len(given) == 1:
+        [missing] = halves.keys() - given.keys()
+        raise click.UsageError(f"{''.join(given)} is half of a format: add {missing}, or give --format alone")
+    for flag, name in given.items():
+        if "+" in name:
+            raise click.UsageError(f"{flag} takes one format, not a combination like {name!r}")
+    formats = [_named(name) for name in given.values()]
+    return _named("+".join(dict.fromkeys(fmt.name for fmt in formats))) if formats else None
 
 
 def complete_format(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[str]:
@@ -108,14 +163,9 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the shared flags to a command, which gets them checked and read as one :class:`Reading`."""
 
     @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
-    @click.option(
+    @format_options(
         "-f",
         "--format",
-        "format_",
-        callback=read_format,
-        shell_complete=complete_format,
-        required=True,
-        metavar="NAME",
         help="The format the text is in: a name or alias from 'unspool formats', REASONING+TOOLS, or a TOML file "
         "that declares one.",
     )
@@ -157,7 +207,7 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
     def with_reading(
         *,
         file: str,
-        format_: unspool.Format,
+        format_: unspool.Format | None,
         tools: str | None,
         tool_choice: str,
         prompt: str | None,
@@ -166,6 +216,10 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
         finish_reason: Literal["stop", "length"],
         **rest: Any,
     ) -> None:
+        if format_ is None:
+            raise click.UsageError(
+                "which format? Give -f NAME, or --reasoning-format and --tool-format; 'unspool formats' lists them"
+            )
         offered = None if tools is None else load_tools(tools)
         reading = Reading(
             path=file,

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # C0 controls but newline and tab have pictures of their own in Unicode; DEL has one too; C1 have none.
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
 _PICTURES |= {0x7F: "\u2421"} | dict.fromkeys(range(0x80, 0xA0), "\ufffd")
+# Halves of surrogate pairs, which UTF-8 can't carry.
+_PICTURES |= dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+_ESCAPES = {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON even on a terminal.")
 
@@ -41,8 +44,8 @@ def terminal() -> Console:
 
 
 def print_json(value: object) -> None:
-    """Writes one value as one line of JSON and flushes it."""
-    click.echo(json.dumps(plain(value), ensure_ascii=False))
+    """Writes one value as one line of JSON and flushes it; what UTF-8 can't carry is escaped."""
+    click.echo(json.dumps(plain(value), ensure_ascii=False).translate(_ESCAPES))
 
 
 def print_note(note: str | None) -> None:
@@ -66,7 +69,10 @@ def write_file(path: Path | None, text: str) -> None:
 
 
 def visible(text: str) -> str:
-    """The text with control characters other than newline and tab replaced by their pictures."""
+    """The text with pictures for control characters other than newline and tab.
+
+    What UTF-8 can't carry becomes U+FFFD.
+    """
     return text.translate(_PICTURES)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 import unspool
-from unspool.cli.options import format_named
+from unspool.cli.options import format_options
 from unspool.cli.serve_output import ProgressBar, print_banner
 from unspool.engines.base import Engine, EngineError
 
@@ -50,10 +50,8 @@ _REASONING_FIELDS = {
     show_default=True,
     help="Port to listen on; 0 takes a free one.",
 )
-@click.option(
+@format_options(
     "--format",
-    "format_name",
-    metavar="NAME",
     help="The format the model writes: a name (see unspool formats), REASONING+TOOLS, or a TOML file. "
     "[default: found out]",
 )
@@ -153,7 +151,6 @@ def _settings(options: dict[str, Any]) -> Settings:
     from unspool.server.service import Settings
     from unspool.server.template import BadTemplateError, ChatTemplate
 
-    form = format_named(options["format_name"]).name if options["format_name"] else None
     template = None
     if options["chat_template"]:
         try:
@@ -163,7 +160,7 @@ def _settings(options: dict[str, Any]) -> Settings:
             raise click.ClickException(f"{options['chat_template']}: {error}") from None
     arguments: Literal["incremental", "atomic"] = options["arguments"]
     return Settings(
-        format=form,
+        format=options["format_"].name if options["format_"] else None,
         chat_template=template,
         aliases=options["aliases"],
         api_key=options["api_key"] or None,

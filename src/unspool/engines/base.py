@@ -75,6 +75,17 @@ class EngineError(Exception):
     """The engine failed or refused; the message says what to do."""
 
 
+class SamplingError(EngineError):
+    """A sampling setting that this model can't follow: the caller's fault.
+
+    ``field`` is its name in :class:`Sampling`, with the member that is wrong where it has some.
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
 class ContextOverflowError(EngineError):
     """The prompt does not fit the model's context; both numbers are in tokens."""
 
@@ -104,8 +115,8 @@ class Engine(Protocol):
     def stream(self, prompt: str | Sequence[int], sampling: Sampling) -> AsyncIterator[Chunk]:
         """Generates until a stop; closing the iterator aborts within one token.
 
-        Raises :class:`ContextOverflowError` before the first chunk if the prompt is too long, and
-        :class:`EngineError` when the engine fails.
+        Raises, before the first chunk, :class:`ContextOverflowError` if the prompt is too long and
+        :class:`SamplingError` if the model can't follow ``sampling``; :class:`EngineError` when the engine fails.
         """
         ...
 

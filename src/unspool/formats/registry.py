@@ -158,6 +158,7 @@ def _combined(name: str) -> Format:
         turns=tuple(dict.fromkeys(reasoning.turns + tools.turns)),
         start=reasoning.start,
         stops=tuple(dict.fromkeys(reasoning.stops + tools.stops)),
+        next_turns=tuple(dict.fromkeys(reasoning.next_turns + tools.next_turns)),
         lead=reasoning.lead or tools.lead,
         engine_names={},
     )

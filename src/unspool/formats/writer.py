@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from unspool.formats.registry import get_format
@@ -24,6 +25,16 @@ from unspool.parsing.declaration import (
     TaggedCalls,
 )
 from unspool.parsing.parser import turn_tail
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number of the message's JSON, spelled as it is."""
+
+    text: str
+
+
+_read = json.JSONDecoder(parse_int=_Number, parse_float=_Number).decode
 
 
 class WriteError(ValueError):
@@ -159,7 +170,7 @@ def _json_frame(shape: JsonCalls, text: str) -> str:
 def _named_call(shape: NamedCalls, call: ToolCall, number: int) -> str:
     header = shape.written_header.format(name=call.name, index=number)
     if isinstance(shape.arguments, RelaxedArguments):
-        value = _relaxed(json.loads(call.arguments), shape.arguments.quote)
+        value = _relaxed(_read(call.arguments), shape.arguments.quote)
     else:
         value = shape.arguments.written_before + call.arguments + shape.arguments.written_after
     return shape.open + header + value + shape.close
@@ -172,14 +183,23 @@ def _relaxed(value: Any, quote: str) -> str:
         return "{" + ",".join(f"{key}:{_relaxed(item, quote)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(_relaxed(item, quote) for item in value) + "]"
-    return json.dumps(value)
+    return _json(value)
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, _Number):
+        return value.text
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_json(key)}: {_json(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_json, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 _KINDS: dict[type, str] = {
     str: "string",
     bool: "boolean",
-    int: "number",
-    float: "number",
+    _Number: "number",
     dict: "object",
     list: "array",
     type(None): "null",
@@ -191,7 +211,7 @@ def _tagged_call(shape: TaggedCalls, call: ToolCall, number: int) -> str:
     name = layout.name.format(name=_attribute(shape, call.name), number=number + 1)
     end = shape.header_end[0] if shape.header_end else ""
     text = shape.call_open[0] + name + end + layout.after_header
-    arguments = json.loads(call.arguments)
+    arguments = _read(call.arguments)
     for key, value in arguments.items():
         text += shape.param_open[0] + layout.key.format(key=_attribute(shape, key))
         if layout.types == "string":
@@ -199,7 +219,7 @@ def _tagged_call(shape: TaggedCalls, call: ToolCall, number: int) -> str:
         elif layout.types == "kind":
             text += f' {shape.type_attribute}="{_KINDS[type(value)]}"'
         text += shape.key_end[0] + layout.between_key_value + shape.value_open + shape.value_pad
-        text += value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text += value if isinstance(value, str) else _json(value)
         text += shape.value_pad + shape.value_close[0] + layout.after_param
     text += "" if arguments else layout.empty
     text += shape.call_close[0]
@@ -213,7 +233,7 @@ def _attribute(shape: TaggedCalls, text: str) -> str:
 
 
 def _python_call(_: PythonCalls, call: ToolCall, __: int) -> str:
-    arguments = json.loads(call.arguments)
+    arguments = _read(call.arguments)
     for key in arguments:
         if not key.isidentifier():
             raise WriteError(f"{key!r} is no Python keyword, so a call of {call.name!r} can't be written")
@@ -227,7 +247,7 @@ def _python(value: Any) -> str:
         return "{" + ", ".join(f"{_python(key)}: {_python(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_python, value)) + "]"
-    return repr(value)
+    return value.text if isinstance(value, _Number) else repr(value)
 
 
 _WRITERS: dict[type, Any] = {

@@ -48,6 +48,8 @@ def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[Non
     r.take(r.pos + 1, "framing", "call object")
     while True:
         mark = yield from r.next(('"', "}", ","), string_end, '"')
+        if mark:
+            r.settle()
         if mark in ("}", ","):
             r.take(r.pos + 1, "framing", "call object")
             if mark == "}":

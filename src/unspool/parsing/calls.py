@@ -44,7 +44,7 @@ def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
             stop(r, "no JSON follows the opener")
         r.end_call()
         separators = shape.separators or (",;" if shape.close else "")
-        if not (separators and (yield from _separated(r, separators + " \t\r\n"))):
+        if not (separators and (yield from _separated(r, separators + " \t\r\n", shape.open + r.reopens))):
             break
         offered_only = offered_only or not shape.close
     if opened:
@@ -56,8 +56,11 @@ def _other_than(characters: str) -> Callable[[str], object]:
     return pattern(f"[^{re.escape(characters)}]").search
 
 
-def _separated(r: Reader, separators: str) -> Steps[bool]:
-    """Whether another bare object follows, after a separator; the cursor goes to it."""
+def _separated(r: Reader, separators: str, others: tuple[str, ...]) -> Steps[bool]:
+    """Whether another bare object follows, after a separator; the cursor goes to it.
+
+    ``others`` are markers that may begin like one.
+    """
     other = _other_than(separators)
     ahead = 0
     while True:
@@ -66,7 +69,7 @@ def _separated(r: Reader, separators: str) -> Steps[bool]:
             if ahead > HOLD:
                 return False
         if r.pos + ahead < len(r.text):
-            if r.text[r.pos + ahead] not in "{[":
+            if (yield from r.at(("{", "[", *others), ahead)) not in ("{", "["):
                 return False
             r.begin_call()
             r.take(r.pos + ahead, "framing", "separates calls")
@@ -115,6 +118,7 @@ def _section(
         return
     while mark and mark in openers:
         r.take(r.pos + len(mark), "framing", "opens a call")
+        r.settle()
         yield from call()
         mark = yield from seek(r, openers + closers + others, keeps_words=True)
         if mark in openers:

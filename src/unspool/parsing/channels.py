@@ -127,6 +127,7 @@ def _route(shape: ChannelCalls, header: str, tools: Container[str]) -> tuple[Rou
 
 
 def _message(r: Reader, shape: ChannelCalls, header: str, offered: bool) -> Steps[None]:
+    r.settle()
     route, name = _route(shape, header, r.tools)
     if route == "call" and offered:
         yield from _call(r, shape, name)

@@ -131,7 +131,8 @@ class TaggedCalls:
     ``value_close`` for each parameter, then ``call_close``. With ``name_attribute`` (``key_attribute``) the
     name (key) is that attribute of the header, otherwise the header is the name. ``type_attribute`` says whether
     a value is text or JSON. ``value_pad`` is the newline the template puts on both sides of a value.
-    ``header_stops`` end a header without being part of it. ``call_open[0]`` is what is written, the rest is
+    ``header_stops`` end a header without being part of it. ``loose`` are those markers that are text inside a
+    value whose own opener is none of them. ``call_open[0]`` is what is written, the rest is
     accepted as well; so with every tuple here.
     """
 
@@ -153,6 +154,7 @@ class TaggedCalls:
     value_pad: str = ""
     whole_open: str = ""
     whole_close: str = ""
+    loose: tuple[str, ...] = ()
     written: TaggedLayout = field(default_factory=lambda: TaggedLayout())
 
 
@@ -204,9 +206,10 @@ class Format:
     """How one model family writes reasoning and calls.
 
     ``turns`` are the texts with which a prompt opens the model's turn; ``start`` is what the checkpoint's
-    default template leaves after it, and decides the state when no prompt is given. ``stops`` end a turn and
-    are never content. ``frames`` are markers around content, dropped. ``also`` are other call syntaxes that an
-    output may have; where two open alike, JSON behind the opener decides. ``before_call`` is the pad between
+    default template leaves after it, and decides the state when no prompt is given. ``stops`` end a turn;
+    as text alone they do so only before the end, a marker, or one of ``next_turns``, with which somebody's next
+    turn opens. ``frames`` are markers around content, dropped. ``also`` are other call syntaxes that an output may
+    have; where two open alike, JSON behind the opener decides. ``before_call`` is the pad between
     content and a call; ``before_call_accepts`` widens it for what models do, ``before_call_alone`` is what is
     written before a call without content. ``lead`` is the pad at the start of a turn. ``content_end`` (a pad)
     follows content that ends the turn, ``calls_end`` (a pad) the calls, ``turn_end`` closes the turn.
@@ -223,6 +226,7 @@ class Format:
     turns: tuple[str, ...] = ()
     start: str = ""
     stops: tuple[str, ...] = ()
+    next_turns: tuple[str, ...] = ()
     frames: tuple[Frame, ...] = ()
     also: tuple[Calls, ...] = ()
     before_call: str = ""

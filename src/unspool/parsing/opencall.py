@@ -28,6 +28,7 @@ class OpenCall:
         "_atomic",
         "_closed",
         "_flowed",
+        "_holding",
         "_index",
         "_parallel",
         "_pieces",
@@ -47,6 +48,7 @@ class OpenCall:
         self._pieces: list[str] = []
         self._sent = 0
         self._flowed = False
+        self._holding = 0
         self._closed: list[tuple[ToolCallStart, list[str]]] = []
 
     @property
@@ -63,6 +65,7 @@ class OpenCall:
         """The call's name is complete."""
         dropped = not self._parallel and (self.ended or bool(self._closed))
         self._silent = self._atomic or dropped
+        self._holding = 0
         self._pieces = []
         self._sent = 0
         if dropped:
@@ -80,20 +83,33 @@ class OpenCall:
     def send(self, out: list[Event]) -> None:
         """What was said since the last time goes out, if it may."""
         pieces = self._pieces
-        if len(pieces) > self._sent and self._started is not None and not self._silent:
-            out.append(ToolCallDelta(self._index, "".join(pieces[self._sent :])))
+        if len(pieces) > self._sent and self._started is not None and not self._silent and not self._holding:
+            if text := "".join(pieces[self._sent :]):
+                out.append(ToolCallDelta(self._index, text))
             self._sent = len(pieces)
+
+    def hold(self) -> Callable[[str], None]:
+        """Nothing more goes out until the returned function is told what comes before it."""
+        place = len(self._pieces)
+        self._pieces.append("")
+        self._holding += 1
+
+        def put(text: str) -> None:
+            self._pieces[place] = text
+            self._holding -= 1
+
+        return put
 
     def flow(
         self, raw: Callable[[str], object], convert: Callable[[str], str] | None
     ) -> Callable[[str], list[Event]]:
         """From a delta of argument text to its events, as it stands or converted; ``raw`` takes the delta itself.
 
-        All that was said before must have been sent. :meth:`settle` ends the flow.
+        All that was said before must have been sent. :meth:`flowed` ends the flow.
         """
         say = self._pieces.append
         index = self._index
-        if self._silent:
+        if self._silent or self._holding:
 
             def hold(delta: str) -> list[Event]:
                 raw(delta)
@@ -119,7 +135,7 @@ class OpenCall:
 
         return converted
 
-    def settle(self) -> None:
+    def flowed(self) -> None:
         """What flowed has been sent."""
         if self._flowed:
             self._flowed = False

@@ -107,6 +107,7 @@ class Parser:
         )
         self.format = format
         reader.stops = shown.stops
+        reader.reopens = tuple(block.open for block in shown.reasoning if block.recurs)
         reader.steps = turn(reader, compile_grammar(shown, bool(offered), _forces_a_call(tool_choice, offered)))
         self._reader = reader
         self._finished = False

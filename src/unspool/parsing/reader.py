@@ -118,6 +118,7 @@ class Reader:
         self.fresh = True
         self.in_prompt = False
         self.stops: tuple[str, ...] = ()
+        self.reopens: tuple[str, ...] = ()
         self._base = 0
         self._keep: int | None = None
         self._out: list[Event] = []
@@ -131,6 +132,7 @@ class Reader:
         self._raw: list[str] | None = None
         self._raw_from = 0
         self._raw_base = 0
+        self._settled = 0
 
     # ---- text in
 
@@ -145,7 +147,7 @@ class Reader:
     def step(self, delta: str) -> list[Event]:
         """Wakes the coroutine with this text, which may be empty; the events that it then makes."""
         self.stop = None
-        self.call.settle()
+        self.call.flowed()
         self._let_go()
         self.text += delta
         out: list[Event] = []
@@ -390,11 +392,31 @@ class Reader:
         self._raw = []
         self._raw_from = self.pos
         self._raw_base = self._base + self.pos
+        self._settled = 0
+
+    def settle(self, part: Callable[[str], int] | None = None) -> None:
+        """What was read of the call so far, or ``part`` of it, is read for good, even if the call is none.
+
+        The rest is read again then: a marker in it may be the opener of the next call. ``part`` says how many
+        characters of the text read since the last time are settled.
+        """
+        if self._raw is None:
+            return
+        self._raw.append(self.text[self._raw_from : self.pos])
+        self._raw_from = self.pos
+        if part is not None:
+            rest = "".join(self._raw[self._settled :])
+            size = part(rest)
+            self._raw[self._settled :] = [rest[:size], rest[size:]]
+            self._settled += 1
+        else:
+            self._settled = len(self._raw)
 
     def start_call(self, name: str) -> None:
         """The call's name is complete."""
         if self._probing:
             raise Opened(name)
+        self.settle()
         self.spoke = True
         self.fresh = False
         self.call.start(name, self._out)
@@ -402,6 +424,10 @@ class Reader:
     def arguments(self, text: str) -> None:
         """Argument text, as JSON."""
         self.call.say(text)
+
+    def hold_arguments(self) -> Callable[[str], None]:
+        """From here on no argument text goes out, until the returned function is told what comes before it."""
+        return self.call.hold()
 
     def argument_text(self) -> str:
         """All argument text of the open call so far."""
@@ -421,13 +447,13 @@ class Reader:
         self._raw = None
 
     def reject_call(self, why: NotACall, *, in_reasoning: bool = False) -> None:
-        """What was taken for a call is text, as it was written; a call cut by the token limit is nothing."""
+        """What was taken for a call is text, as it was written; a call cut by the token limit is nothing.
+
+        What is not settled is read again.
+        """
         assert self._raw is not None
         self.call.reject(self._out)
-        if isinstance(why, Unfinished):
-            self.pos = len(self.text)
-        raw = self._generated("".join(self._raw) + self.text[self._raw_from : self.pos], self._raw_base)
-        self._raw = None
+        raw = self._generated(self._give_back(everything=isinstance(why, Unfinished)), self._raw_base)
         cut = isinstance(why, Unfinished) and self.cut
         if self.spans is not None:
             start = max(self._raw_base, 0)
@@ -441,6 +467,24 @@ class Reader:
             self._out.append(said(self.spell(raw)))
         self.spoke = True
         self.fresh = False
+
+    def _give_back(self, *, everything: bool) -> str:
+        """The raw text of the open call that is text for good; unless that is all of it, the rest comes again."""
+        assert self._raw is not None
+        said = "".join(self._raw[: self._settled])
+        rest = "".join(self._raw[self._settled :])
+        if everything:
+            said += rest + self.text[self._raw_from :]
+            self.pos = len(self.text)
+        else:
+            self.pos = self._raw_from
+            if rest:
+                self.text = rest + self.text[self.pos :]
+                self.pos = 0
+            # Counted from the call's beginning: what flowed since is not in the offset.
+            self._base = self._raw_base + len(said) - self.pos
+        self._raw = None
+        return said
 
     # ---- for coroutines: looking ahead without deciding
 

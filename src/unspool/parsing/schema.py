@@ -8,12 +8,11 @@ conformance suites agree on; it is the same for every format with textual values
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from unspool.parsing.codecs.json import load, quote
+from unspool.parsing.codecs.json import load, number, quote, without_controls
 from unspool.parsing.codecs.python import literal
 from unspool.parsing.scanner import pattern
 
@@ -41,7 +40,6 @@ _MOST_PARTS = 256
 _INTEGER = pattern(r"-?[0-9]+")
 _WHOLE = pattern(r"(-?[0-9]+)\.0+")
 _NUMBER = pattern(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_LOOSE_NUMBER = pattern(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NUMBER_SO_FAR = pattern(r"\s*[+-]?[0-9.eE+-]*\s*")
 
 
@@ -64,11 +62,11 @@ def offered_tools(tools: Iterable[Mapping[str, Any]] | None) -> dict[str, Tool]:
     offered = {}
     if isinstance(tools, Mapping | str):
         raise TypeError(f"tools must be a list of OpenAI function tools, not a {type(tools).__name__}")
-    for number, tool in enumerate(tools or ()):
+    for place, tool in enumerate(tools or ()):
         function = tool.get("function", tool) if isinstance(tool, Mapping) else None
         name = function.get("name") if isinstance(function, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(name, str):
-            raise ValueError(f"tools[{number}] must be a function tool with a name, not {tool!r}")
+            raise ValueError(f"tools[{place}] must be a function tool with a name, not {tool!r}")
         schema = function.get("parameters", function.get("input_schema"))
         offered[name] = _tool(name, schema if isinstance(schema, Mapping) else {})
     return offered
@@ -129,8 +127,34 @@ def _percent_decoded(text: str) -> str:
 
 
 def resolve(schema: Any, root: Mapping[str, Any]) -> Types:
-    """The JSON types a value of this schema may have; empty if nothing says."""
-    return frozenset().union(*map(_own_types, _parts(schema, root, set())))
+    """The JSON types a value of this schema may have; empty if nothing says.
+
+    A list of values says it best: whatever else is allowed, only types of those values are left.
+    """
+    types: Types = frozenset().union(*map(_own_types, _parts(schema, root, set())))
+    for part in _at_once(schema, root, set()):
+        listed = _listed_types(part)
+        wider = listed | {"number"} if "integer" in listed else listed
+        types = types & wider or types if listed else types
+    return types
+
+
+def _at_once(schema: Any, root: Mapping[str, Any], seen: set[int]) -> list[Mapping[str, Any]]:
+    """The schemas that a value must all satisfy: this one, what it refers to, and ``allOf``."""
+    if not isinstance(schema, Mapping) or id(schema) in seen or len(seen) > _MOST_PARTS:
+        return []
+    seen.add(id(schema))
+    every = schema.get("allOf")
+    parts = [schema, *_at_once(_refer(schema, root), root, seen)]
+    for part in every if isinstance(every, list) else ():
+        parts += _at_once(part, root, seen)
+    return parts
+
+
+def _listed_types(schema: Mapping[str, Any]) -> set[str]:
+    """The types of the values that ``enum`` or ``const`` list."""
+    values = list(schema["enum"]) if isinstance(schema.get("enum"), list) else []
+    return {_type_of(value) for value in [*values, *([schema["const"]] if "const" in schema else [])]}
 
 
 def _own_types(schema: Mapping[str, Any]) -> set[str]:
@@ -139,8 +163,7 @@ def _own_types(schema: Mapping[str, Any]) -> set[str]:
     names = declared if isinstance(declared, list) else [declared]
     types = {_NAMES[name.lower()] for name in names if isinstance(name, str) and name.lower() in _NAMES}
     if not types:
-        values = list(schema["enum"]) if isinstance(schema.get("enum"), list) else []
-        types |= {_type_of(value) for value in [*values, *([schema["const"]] if "const" in schema else [])]}
+        types |= _listed_types(schema)
     if not types and isinstance(schema.get("properties"), Mapping):
         types.add("object")
     if not types and "items" in schema:
@@ -236,12 +259,7 @@ def _integer(text: str) -> str | None:
 
 
 def _number(text: str) -> str | None:
-    if _NUMBER.fullmatch(text):
-        return text
-    if not _LOOSE_NUMBER.fullmatch(text):
-        return None
-    value = float(text)
-    return json.dumps(value) if abs(value) != float("inf") else None
+    return text if _NUMBER.fullmatch(text) else number(text)
 
 
 def _boolean(text: str) -> str | None:
@@ -252,14 +270,12 @@ def _container(text: str, kind: type, bracket: str) -> str | None:
     """A JSON text of this kind as it is; else JSON with raw control characters, or a Python literal."""
     if not text.startswith(bracket):
         return None
-    try:
-        return text if isinstance(load(text), kind) else None
-    except ValueError:
-        pass
-    try:
-        return json.dumps(json.loads(text, strict=False), ensure_ascii=False, allow_nan=False)
-    except (ValueError, RecursionError):
-        return literal(text)
+    for spelled in (text, without_controls(text)):
+        try:
+            return spelled if isinstance(load(spelled), kind) else None
+        except ValueError:
+            continue
+    return literal(text)
 
 
 def _object(text: str) -> str | None:

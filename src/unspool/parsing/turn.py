@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from unspool.parsing.calls import json_calls, named_calls, python_calls, tagged_calls
 from unspool.parsing.channels import channels
@@ -59,6 +59,8 @@ class Grammar:
     inside: tuple[tuple[Watch, Watch], ...]
     closers: Mapping[str, tuple[str, str]]
     """Markers that can stand in content without being a call: the pad that follows each, and what it is."""
+    marks: tuple[str, ...]
+    """All markers that may stand outside calls."""
 
 
 def openers(fmt: Format) -> tuple[str, ...]:
@@ -110,6 +112,14 @@ def compile_grammar(fmt: Format, offered: bool, forced: bool) -> Grammar:
         first=Watch((pad, marks), ("", tuple(r.open for r in fmt.reasoning)), *dropped, ("", ends)),
         later=Watch((pad, marks), ("", recurring), *dropped),
         inside=tuple(_inside(fmt, block, marks) for block in fmt.reasoning),
+        marks=(
+            *marks,
+            *fmt.stops,
+            *fmt.next_turns,
+            *(mark for frame in fmt.frames for mark in (frame.open, frame.close)),
+            *(block.open for block in fmt.reasoning),
+            *ends,
+        ),
         closers={
             **dict.fromkeys(fmt.stops, ("", "ends the turn")),
             **{frame.close: (frame.after, "wraps content") for frame in fmt.frames},
@@ -168,6 +178,11 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
                 yield
                 continue
             found = watch.at(r.text, ahead, r.final) if ahead - r.pos <= HOLD else None
+            if found and found.lastindex == 3:
+                gap = ahead - r.pos
+                letters = (yield from _stop(r, g, found.group(3), gap)) == "letters"
+                ahead = r.pos + gap
+                found = None if letters else watch.at(r.text, ahead, r.final)
             if found and not found.lastindex:
                 r.wait_for(watch, ahead - r.pos)
                 yield
@@ -203,16 +218,56 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
         if found.lastindex == 1:
             lead = yield from _call(r, g, found.end(), mark)
             watch = g.later
-        elif found.lastindex == 2:
+            continue
+        if found.lastindex == 2:
             r.take(found.end(), "framing", "opens reasoning")
             return next(block for block in g.format.reasoning if block.open == mark)
-        else:
-            after, note = g.closers[mark]
-            r.take(found.end(), "framing", note)
-            if mark not in g.format.stops:
-                lead = True
-                r.fresh = r.fresh and note == "wraps content"
-                yield from r.pad(after, "layout after a marker")
+        gap = found.start(found.lastindex) - r.pos
+        what = (yield from _stop(r, g, mark, gap)) if found.lastindex == 3 else "ends"
+        if what == "letters":
+            r.content(r.pos + gap + len(mark), "a terminator that ends nothing")
+            continue
+        after, note = g.closers[mark]
+        r.take(r.pos + gap + len(mark), "framing", note)
+        if what == "over":
+            yield from _next_turn(r)
+            return None
+        if mark not in g.format.stops:
+            lead = True
+            r.fresh = r.fresh and note == "wraps content"
+            yield from r.pad(after, "layout after a marker")
+
+
+def _stop(r: Reader, g: Grammar, mark: str, offset: int) -> Steps[Literal["letters", "ends", "over"]]:
+    """What a terminator that stands ``offset`` characters ahead is.
+
+    As mere text before more text it is ``letters``. Before another turn all is ``over``: the engine forgot to
+    stop. Otherwise it ``ends`` the turn.
+    """
+    if r.in_prompt:
+        return "ends"
+    offset += len(mark)
+    while True:
+        ahead = r.space_end(r.pos + offset) - r.pos
+        if ahead - offset > HOLD or r.pos + ahead < len(r.text):
+            break
+        if r.final:
+            return "ends"
+        r.wait(no_space)
+        yield
+    follows = (yield from r.at(g.marks, ahead)) if ahead - offset <= HOLD else ""
+    if follows in g.format.next_turns:
+        return "over"
+    return "ends" if follows or r.certain(mark) else "letters"
+
+
+def _next_turn(r: Reader) -> Steps[None]:
+    """Reads what an engine that did not stop has generated for somebody else."""
+    while True:
+        r.take(len(r.text), "framing", "another turn")
+        if r.final:
+            return
+        yield
 
 
 def _content_end(r: Reader, pad: str) -> int:
@@ -254,6 +309,7 @@ def _call(r: Reader, g: Grammar, end: int, mark: str, *, in_reasoning: bool = Fa
     """Reads what a call opener promises; whether there was a call."""
     r.begin_call()
     r.take(end, "framing", "opens a call")
+    r.settle()
     try:
         yield from _read(r, g, mark)
     except NotACall as why:
@@ -269,6 +325,7 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
     r.spoke = True
     r.fresh = False
     prefilled = r.in_prompt
+    unclosed = False
     yield from r.pad(block.open_pad, "layout after the reasoning opener")
     if prefilled and (size := (yield from r.ahead((block.open,)))):
         r.take(r.pos + size, "framing", "opener repeated after the prompt's")
@@ -294,17 +351,30 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
         if found.lastindex == 3:
             return True
         if found.lastindex == 4:
-            r.take(found.end(), "framing", "ends the turn")
-        elif (yield from _call_inside(r, g, block, closer, found.end() - r.pos, mark)):
-            return True
+            role = yield from _stop(r, g, mark, 0)
+            if role == "letters":
+                r.reasoning(r.pos + len(mark), "a terminator that ends nothing")
+                continue
+            r.take(r.pos + len(mark), "framing", "ends the turn")
+            if role == "over":
+                yield from _next_turn(r)
+                return False
+        else:
+            size = found.end() - r.pos
+            what = yield from _call_inside(r, g, block, None if unclosed else closer, size, mark)
+            if what == "ends":
+                return True
+            unclosed = unclosed or what == "never closes"
 
 
-def _call_inside(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: int, mark: str) -> Steps[bool]:
-    """Decides about a call opener inside an open block; whether the block ends there.
+def _call_inside(
+    r: Reader, g: Grammar, block: Reasoning, closer: Watch | None, size: int, mark: str
+) -> Steps[Literal["ends", "goes on", "never closes"]]:
+    """Decides about a call opener inside an open block.
 
     It must open a call to an offered tool. Then the call stands inside the block, where the format has such calls;
     otherwise it ends the block if no closer follows: from here on the text waits for the closer or the end, the
-    one place where more than a marker is held.
+    one place where more than a marker is held. Without ``closer`` none follows, and the text has ended.
     """
 
     def attempt() -> Steps[None]:
@@ -318,13 +388,13 @@ def _call_inside(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: i
             r.take(len(r.text), "cut", "call cut by the token limit")
         else:
             r.reasoning(r.pos + size, "a marker that opens no call")
-        return False
+        return "goes on"
     if name not in r.tools:
         r.reasoning(r.pos + size, "a marker that opens no call")
-        return False
+        return "goes on"
     if block.holds_calls:
         yield from _call(r, g, r.pos + size, mark, in_reasoning=True)
-        return False
+        return "goes on"
     start = r.offset
     held: list[str] = []
 
@@ -332,18 +402,46 @@ def _call_inside(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: i
         held.append(delta)
         return []
 
-    while True:
+    while closer:
         found = closer.find(r.text, r.pos, r.final)
         end = found.start() if found else len(r.text)
         if r.final and not (found and found.lastindex):
             r.rewind("".join(held) + r.text[r.pos :], start)
-            return (yield from _call(r, g, r.pos + size, mark, in_reasoning=True))
+            break
         held.append(r.take(end, "reasoning", "a call drafted inside reasoning"))
         if found and found.lastindex:
             r.say_reasoning("".join(held), start)
             r.take(found.end(), "framing", "closes the reasoning")
             yield from r.pad(block.after_accepts or block.after, "layout after the reasoning closer")
-            return True
+            return "ends"
         if found is None:
             r.flow(closer.stop, hold)
         yield
+    if r.cut and (end := _drafted(r, g, size, mark)):
+        r.reasoning(end, "a call drafted inside reasoning")
+    elif (yield from _call(r, g, r.pos + size, mark, in_reasoning=True)):
+        return "ends"
+    return "never closes"
+
+
+def _drafted(r: Reader, g: Grammar, size: int, mark: str) -> int:
+    """Where text goes on behind a row of calls that opens here, in a text that has ended; 0 if none does."""
+    dry = Reader(tools=r.tools, atomic=True, parallel=True, spelled=None, trace=False)
+    dry.text, dry.pos, dry.final, dry.stops = r.text, r.pos, True, r.stops
+    goes_on = 0
+    while mark:
+        dry.take(dry.pos + size)
+        try:
+            # A text that has ended is never waited for: the first step is the last.
+            next(_read(dry, g, mark), None)
+        except Unfinished:
+            return 0
+        except NotACall:
+            return goes_on
+        goes_on = dry.pos
+        ahead = dry.space_end(dry.pos)
+        if dry.text.startswith(r.stops, ahead) or ahead == len(dry.text):
+            return 0
+        mark = max((mark for mark in g.calls if dry.text.startswith(mark, ahead)), key=len, default="")
+        size = ahead - dry.pos + len(mark)
+    return goes_on

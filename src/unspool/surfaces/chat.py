@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 MAX_CHOICES = 16
 MAX_STOP_STRINGS = 16
+MAX_TOKEN_ID_DIGITS = 20
 _INT64 = 2**63 - 1
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -226,7 +227,7 @@ def _stop(fields: Fields) -> tuple[str, ...]:
 def _logit_bias(fields: Fields) -> dict[int, float]:
     bias: dict[int, float] = {}
     for token, value in (fields.mapping("logit_bias") or {}).items():
-        if not token.isdecimal():
+        if not (token.isascii() and token.isdecimal() and len(token) < MAX_TOKEN_ID_DIGITS):
             raise fields.wrong("logit_bias", "an object whose names are token ids")
         if isinstance(value, bool) or not isinstance(value, int | float) or not -100 <= value <= 100:
             raise InvalidRequestError(

@@ -11,11 +11,11 @@ import atexit
 import math
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unspool.engines.base import Chunk, ContextOverflowError, EngineError, ModelInfo, Sampling
+from unspool.engines.base import Chunk, ContextOverflowError, EngineError, ModelInfo, Sampling, SamplingError
 from unspool.engines.llamacpp.context import Context
 from unspool.engines.llamacpp.loop import BatchLoop, Request
 from unspool.engines.llamacpp.model import Model, Tokenizer
@@ -204,12 +204,18 @@ def _check(tokens: Sequence[int], sampling: Sampling, vocab_size: int, context_l
     if len(tokens) >= context_length:
         raise ContextOverflowError(len(tokens), context_length)
     if sampling.max_tokens is not None and sampling.max_tokens < 1:
-        raise EngineError(f"max_tokens is {sampling.max_tokens}; it must be at least 1.")
+        raise SamplingError("max_tokens", f"max_tokens is {sampling.max_tokens}; it must be at least 1.")
     if sampling.repetition_penalty <= 0:
-        raise EngineError(f"repetition_penalty is {sampling.repetition_penalty}; it must be above 0.")
-    for what, ids in (("The prompt", tokens), ("logit_bias", sampling.logit_bias)):
-        wrong = next((token for token in ids if not 0 <= token < vocab_size), None)
-        if wrong is not None:
-            raise EngineError(
-                f"{what} has the token id {wrong}, but ids of this model go from 0 to {vocab_size - 1}."
-            )
+        raise SamplingError(
+            "repetition_penalty", f"repetition_penalty is {sampling.repetition_penalty}; it must be above 0."
+        )
+    known = f"but ids of this model go from 0 to {vocab_size - 1}."
+    if (wrong := _unknown(tokens, vocab_size)) is not None:
+        raise EngineError(f"The prompt has the token id {wrong}, {known}")
+    if (wrong := _unknown(sampling.logit_bias, vocab_size)) is not None:
+        raise SamplingError(f"logit_bias.{wrong}", f"logit_bias has the token id {wrong}, {known}")
+
+
+def _unknown(ids: Iterable[int], vocab_size: int) -> int | None:
+    """The first token id that the vocabulary does not have."""
+    return next((token for token in ids if not 0 <= token < vocab_size), None)

@@ -13,6 +13,7 @@ from unspool.parsing.declaration import (
 
 _TURNS = ("<｜Assistant｜>",)
 _STOPS = ("<｜end▁of▁sentence｜>",)
+_NEXT_TURNS = ("<｜User｜>", "<｜Assistant｜>")
 _THINK = Reasoning("<think>", "</think>", ends_at_call=True)
 
 _SECTION = NamedCalls(
@@ -26,21 +27,25 @@ _SECTION = NamedCalls(
 
 
 def _dsml(section: str, space: str) -> TaggedCalls:
-    """DSML with this section tag; V4.1 writes a space after the marker of every tag."""
+    """DSML with this section tag; V4.1 writes a space after the marker of every tag, some outputs no marker."""
     mark = "｜DSML｜"
     others = ("function_calls", "tool_calls", " calls", "toolcalls", "tool")
     sections = (f"{mark}{space}{section}", *(mark + name for name in others))
+
+    def spelled(before: str, name: str, after: str = "") -> tuple[str, ...]:
+        spellings = (mark + space, mark, f"{mark} ", "")
+        return tuple(dict.fromkeys(f"{before}{spelling}{name}{after}" for spelling in spellings))
+
     return TaggedCalls(
         section_open=tuple(dict.fromkeys(f"<{name}>" for name in sections)),
         section_close=tuple(dict.fromkeys(f"</{name}>" for name in sections)),
-        call_open=tuple(dict.fromkeys((f"<{mark}{space}invoke", f"<{mark}invoke", f"<{mark} invoke"))),
+        call_open=spelled("<", "invoke"),
         header_end=(">",),
-        param_open=tuple(dict.fromkeys((f"<{mark}{space}parameter", f"<{mark}parameter", f"<{mark} parameter"))),
+        param_open=spelled("<", "parameter"),
         key_end=(">",),
-        value_close=tuple(
-            dict.fromkeys((f"</{mark}{space}parameter>", f"</{mark}parameter>", f"</{mark} parameter>"))
-        ),
-        call_close=tuple(dict.fromkeys((f"</{mark}{space}invoke>", f"</{mark}invoke>", f"</{mark} invoke>"))),
+        value_close=spelled("</", "parameter", ">"),
+        call_close=spelled("</", "invoke", ">"),
+        loose=("<parameter", "</parameter>", "</invoke>"),
         name_attribute="name",
         key_attribute="name",
         type_attribute="string",
@@ -69,6 +74,7 @@ _V3 = Format(
     ),
     turns=_TURNS,
     stops=_STOPS,
+    next_turns=_NEXT_TURNS,
     between_calls="\n",
     engine_names={
         "vllm": ("deepseek_v3",),
@@ -92,6 +98,7 @@ _V32 = Format(
     turns=_TURNS,
     start="</think>",
     stops=_STOPS,
+    next_turns=_NEXT_TURNS,
     before_call="\n\n",
     before_call_alone="\n\n",
     between_calls="\n",

@@ -27,6 +27,7 @@ FORMATS = (
         turns=("<|turn>model\n", "<tool_response|>"),
         calls_first=True,
         stops=("<turn|>", "<|tool_response>", "<eos>"),
+        next_turns=("<|turn>",),
         engine_names={
             "vllm": ("gemma4",),
             "sglang": ("gemma4",),

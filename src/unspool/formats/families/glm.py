@@ -25,6 +25,7 @@ _GLM47 = Format(
     turns=("<|assistant|>",),
     start="<think>",
     stops=("<|user|>", "<|observation|>", "<|endoftext|>"),
+    next_turns=("<|user|>", "<|observation|>", "<|assistant|>"),
     engine_names={
         "vllm": ("glm47",),
         "sglang": ("glm47",),

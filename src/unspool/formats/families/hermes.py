@@ -7,6 +7,7 @@ from unspool.parsing.declaration import Format, JsonCalls, Reasoning
 THINK = Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n\n", ends_at_call=True)
 
 CHATML_TURNS = ("<|im_start|>assistant\n", "<|im_start|>assistant")
+CHATML_NEXT_TURNS = ("<|im_start|>",)
 CHATML_STOPS = ("<|im_end|>", "<|endoftext|>")
 
 _HERMES = Format(
@@ -18,6 +19,7 @@ _HERMES = Format(
     calls=JsonCalls(open=("<tool_call>",), close=("</tool_call>",), body_pad="\n", body_end="\n"),
     turns=CHATML_TURNS,
     stops=CHATML_STOPS,
+    next_turns=CHATML_NEXT_TURNS,
     before_call="\n",
     before_call_accepts=" \n ",
     between_calls="\n",

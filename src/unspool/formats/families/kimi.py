@@ -30,6 +30,7 @@ _K2 = Format(
     ),
     turns=("<|im_assistant|>assistant<|im_middle|>",),
     stops=("<|im_end|>",),
+    next_turns=("<|im_user|>", "<|im_assistant|>", "<|im_system|>"),
     engine_names={
         "vllm": ("kimi_k2",),
         "sglang": ("kimi_k2",),
@@ -84,6 +85,7 @@ FORMATS = (
         turns=('<|open|>message role="assistant"<|sep|>',),
         start=_open("think"),
         stops=("<|end_of_msg|>", _close("message")),
+        next_turns=("<|open|>message ",),
         turn_end=_close("message"),
         frames=(Frame(_open("response"), _close("response"), written="always"),),
         engine_names={

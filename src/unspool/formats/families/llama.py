@@ -14,7 +14,7 @@ FORMATS = (
         calls=JsonCalls(
             open=("<|python_tag|>",),
             bare=True,
-            separators=";",
+            separators=";,",
             arguments_keys=("parameters", "arguments", "args", "input"),
         ),
         turns=(
@@ -22,6 +22,7 @@ FORMATS = (
             "<|start_header_id|>assistant<|end_header_id|>",
         ),
         stops=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
+        next_turns=("<|start_header_id|>",),
         between_calls="; ",
         engine_names={
             "vllm": ("llama3_json", "llama4_json"),
@@ -41,6 +42,7 @@ FORMATS = (
         calls=PythonCalls(open=("<|python_start|>",), close=("<|python_end|>",)),
         turns=("<|header_start|>assistant<|header_end|>\n\n", "<|header_start|>assistant<|header_end|>"),
         stops=("<|eot|>", "<|eom|>", "<|eot_id|>", "<|eom_id|>"),
+        next_turns=("<|header_start|>", "<|start_header_id|>"),
         between_calls=", ",
         engine_names={
             "vllm": ("pythonic", "llama4_pythonic"),

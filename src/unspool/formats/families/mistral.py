@@ -7,6 +7,7 @@ from unspool.parsing.declaration import Format, JsonCalls, NamedCalls, Reasoning
 
 _TURNS = ("[/INST]",)
 _STOPS = ("</s>",)
+_NEXT_TURNS = ("[INST]", "[TOOL_RESULTS]")
 
 FORMATS = (
     Format(
@@ -32,6 +33,7 @@ FORMATS = (
         ),
         turns=_TURNS,
         stops=_STOPS,
+        next_turns=_NEXT_TURNS,
         engine_names={
             "vllm": ("mistral",),
             "sglang": ("mistral",),
@@ -52,6 +54,7 @@ FORMATS = (
         calls=JsonCalls(open=("[TOOL_CALLS]",), body_pad=" ", written_list=("[", ", ", "]")),
         turns=_TURNS,
         stops=_STOPS,
+        next_turns=_NEXT_TURNS,
         source="mistral-common 1.13, tokenizer versions 2 to 7",
     ),
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from unspool.formats.families.hermes import CHATML_STOPS, CHATML_TURNS, THINK
+from unspool.formats.families.hermes import CHATML_NEXT_TURNS, CHATML_STOPS, CHATML_TURNS, THINK
 from unspool.parsing.declaration import Format, TaggedCalls, TaggedLayout
 
 QWEN_XML = TaggedCalls(
@@ -27,6 +27,7 @@ _CODER = Format(
     calls=QWEN_XML,
     turns=CHATML_TURNS,
     stops=CHATML_STOPS,
+    next_turns=CHATML_NEXT_TURNS,
     before_call="\n",
     before_call_accepts="\n\n",
     between_calls="\n",

@@ -9,6 +9,7 @@ way: a backslash before a letter that no escape has, and a raw control character
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any
@@ -28,6 +29,12 @@ _level_structure = pattern(rf'(?:{_LOOSE}++|"{_BODY}")*+("{_BODY})?').fullmatch
 
 string_end = pattern(r'["\\\x00-\x1f]').search
 _structure_stop = pattern(f"[^{_LOOSE[1:]}").search
+_string = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_surrogate = pattern("[\ud800-\udfff]")
+_any_string = pattern(_string)
+_control = pattern(r"\\.|[\x00-\x1f]")
+_LOOSE_NUMBER = pattern(r"([+-]?)(?=\.?[0-9])([0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?")
+_settled = pattern(rf"(?:[\[\]{{}}]|{_LOOSE}|{_string}(?=[ \t\r\n]*+[,:\]}}]))*+")
 _partial_escape = pattern(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 _CONTROLS = {chr(code): json.dumps(chr(code))[1:-1] for code in range(0x20)}
@@ -37,15 +44,48 @@ def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+def _uncounted(_: str) -> int:
+    return 0
+
+
 _decode = json.JSONDecoder(parse_constant=_reject_constant).decode
+_decode_long = json.JSONDecoder(parse_constant=_reject_constant, parse_int=_uncounted).decode
 
 
 def load(text: str) -> Any:
-    """The value of a JSON text, strictly; raises ``ValueError`` for anything else, however deep."""
+    """The value of a JSON text, strictly; raises ``ValueError`` for anything else, however deep.
+
+    A number goes on as it is spelled, so what Python makes of it does not matter: a whole number too long for
+    Python is JSON too, and makes all whole numbers of its text 0 here.
+    """
     try:
-        return _decode(text)
+        try:
+            return _decode(text)
+        except json.JSONDecodeError:
+            raise
+        except ValueError:
+            return _decode_long(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def number(text: str) -> str | None:
+    """The JSON text of a decimal number that has a sign, zeros or a point where JSON has none, else ``None``."""
+    found = _LOOSE_NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    sign, whole, fraction, exponent = found.groups("")
+    digits = whole.lstrip("0") or "0"
+    return sign.strip("+") + digits + (fraction and fraction.ljust(2, "0")) + exponent
+
+
+def without_controls(text: str) -> str:
+    """The text with raw control characters inside its strings escaped."""
+    return _any_string.sub(lambda found: _control.sub(_escaped_control, found.group()), text)
+
+
+def _escaped_control(found: re.Match[str]) -> str:
+    return _CONTROLS.get(found.group(), found.group())
 
 
 class _Place:
@@ -98,12 +138,17 @@ class _Place:
 
 def escape(text: str) -> str:
     """The text as the inside of a JSON string."""
-    return encode_basestring(text)[1:-1]
+    return quote(text)[1:-1]
 
 
 def quote(text: str) -> str:
-    """The text as a JSON string, other scripts left readable."""
-    return encode_basestring(text)
+    """The text as a JSON string, other scripts left readable; halves of surrogate pairs are escapes."""
+    quoted = encode_basestring(text)
+    return quoted if quoted.isascii() else _surrogate.sub(_escaped_surrogate, quoted)
+
+
+def _escaped_surrogate(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
 
 
 def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: str = "arguments") -> Steps[None]:
@@ -112,6 +157,7 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
     ``streams``: the text goes out through the open call as it comes. Raises :class:`NotACall` at a character
     that no JSON has there, :class:`Unfinished` if the text ends first.
     """
+    r.settle()
     place = _Place()
     inside = place.inside(r)
     while True:
@@ -149,10 +195,12 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
                 pos += 1
                 if place.depth == 0:
                     say(r.spell(r.take(pos, "arguments", note)))
+                    r.settle()
                     return
             else:
                 # Said all the same: a stream that was cut here has said it already.
                 say(r.spell(r.take(pos)))
+                r.settle(_settled_size)
                 raise NotACall(f"{r.spell(char)!r} has no place in JSON")
         if pos > r.pos:
             say(r.spell(r.take(pos, "arguments", note)))
@@ -161,6 +209,17 @@ def json_object(r: Reader, say: Callable[[str], None], *, streams: bool, note: s
         if streams:
             r.flow(string_end if place.string else _structure_stop, r.arguments_sink(), inside)
         yield
+
+
+def _settled_size(text: str) -> int:
+    """How much of a text that turned out not to be JSON was JSON for sure.
+
+    A string before something that can't follow one may have been closed by a quote of the text behind it, and
+    a bracket there may be another marker's.
+    """
+    found = _settled.match(text, 0)
+    assert found is not None
+    return len(found.group().rstrip("[{"))
 
 
 def json_string(r: Reader, note: str, limit: int | None = None) -> Steps[str]:

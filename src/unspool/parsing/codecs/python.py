@@ -6,25 +6,20 @@ string keys, nested to a fixed depth. Strings stream; an escape is decoded and e
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from unspool.parsing.codecs.json import escape, quote
+from unspool.parsing.codecs.json import escape, number, quote
 from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import pattern
 
 DEPTH = 64
 """Deepest nesting of a value."""
 
-NUMBER = 4096
-"""Most characters of a number."""
-
 _JSON_NUMBER = pattern(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _DECIMAL = pattern(r"[+-]?[0-9]+(?:_[0-9]+)*")
 _OTHER_BASE = pattern(r"[+-]?0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
-_FLOAT = pattern(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NUMBERS = pattern(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?,\s*+(?=-?[0-9]))++")
 """A run of numbers, each with its comma, before another number: the same in JSON, Python and relaxed JSON."""
 
@@ -37,6 +32,10 @@ _ESCAPE = pattern(
     r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|[^xuU0-7\r]|\r(?!\n)|[xuU])"
 )
 _PARTIAL_ESCAPE = pattern(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-7]{1,2}|\r)?\Z")
+
+
+_ODD = "\\x00-\\x1f\ud800-\udfff"
+"""Characters that stand for themselves in Python and not in JSON."""
 
 
 def _double_quotes(text: str) -> str:
@@ -54,14 +53,14 @@ class _Run:
 
 
 def _run(quote: str, escapes: str, say: Callable[[str], str] | None) -> _Run:
-    plain = rf"[^\\{quote}\x00-\x1f]*+"
+    plain = rf"[^\\{quote}{_ODD}]*+"
     run = pattern(rf"{plain}(?:\\(?:[{escapes}]|u[0-9a-fA-F]{{4}}){plain})*+")
-    return _Run(run.match, run.fullmatch, pattern(rf"[\\{quote}\x00-\x1f]").search, say)
+    return _Run(run.match, run.fullmatch, pattern(rf"[\\{quote}{_ODD}]").search, say)
 
 
 _RUNS = {'"': _run('"', r'\\nrtbf"', None), "'": _run("'", r"\\nrtbf", _double_quotes)}
 
-_CONSTANTS = {
+CONSTANTS = {
     "True": "true",
     "true": "true",
     "False": "false",
@@ -72,15 +71,15 @@ _CONSTANTS = {
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0"}
 
 
-def word(r: Reader, note: str, limit: int) -> Steps[str]:
-    """Reads at most ``limit`` characters up to the next delimiter."""
+def word(r: Reader, note: str, limit: int | None = None) -> Steps[str]:
+    """Reads up to the next delimiter, at most ``limit`` characters."""
     parts: list[str] = []
     size = 0
     while True:
         found = _WORD.match(r.text, r.pos)
         assert found is not None
         size += found.end() - r.pos
-        if size > limit:
+        if limit is not None and size > limit:
             raise NotACall("a word is too long")
         parts.append(r.take(found.end(), "name" if note == "name" else "arguments", note))
         if r.pos < len(r.text):
@@ -104,6 +103,8 @@ def keyword_arguments(r: Reader) -> Steps[None]:
     keys: set[str] = set()
     while True:
         mark = yield from (r.next((")", ",")) if keys else r.next((")",), word_end))
+        if mark:
+            r.settle()
         if mark == ")":
             r.take(r.pos + 1, "framing", "closes the call")
             r.arguments("{}" if not keys else "}")
@@ -141,13 +142,15 @@ def _value(r: Reader, opening: str, depth: int) -> Steps[None]:
         yield from string(r, opening)
     elif opening == "{":
         yield from _dict(r, depth - 1)
+    elif opening == "(":
+        yield from _parenthesised(r, depth - 1)
     elif opening:
-        yield from _list(r, depth - 1, {"[": "]", "(": ")"}[opening])
+        yield from _list(r, depth - 1)
     else:
-        text = yield from word(r, "value", NUMBER)
+        text = yield from word(r, "value")
         if not text:
             stop(r, "a value is missing")
-        r.arguments(_CONSTANTS.get(text) or _number(text))
+        r.arguments(CONSTANTS.get(text) or _number(text))
 
 
 def _number(text: str) -> str:
@@ -160,9 +163,10 @@ def _number(text: str) -> str:
         return sign + (digits.replace("_", "").lstrip("0") or "0")
     if _OTHER_BASE.fullmatch(text):
         return str(int(text, 0)) if len(text) < HEADER else quote(text)
-    if _FLOAT.fullmatch(text) and abs(number := float(text)) != float("inf"):
-        return json.dumps(number)
-    raise NotACall(f"{text!r} is no value")
+    spelled = number(text)
+    if spelled is None:
+        raise NotACall(f"{text!r} is no value")
+    return spelled
 
 
 def literal(text: str) -> str | None:
@@ -178,10 +182,30 @@ def literal(text: str) -> str | None:
     return r.argument_text() if r.pos == len(text) else None
 
 
-def _list(r: Reader, depth: int, closer: str) -> Steps[None]:
+def _parenthesised(r: Reader, depth: int) -> Steps[None]:
+    """A tuple, or the only value in brackets that stand for nothing; the first comma tells."""
+    r.take(r.pos + 1, "arguments", "bracket")
+    put = r.hold_arguments()
+    opening = yield from r.next((")", *_OPENINGS))
+    empty = opening == ")"
+    if not empty:
+        yield from _value(r, opening, depth)
+        if (yield from r.next((")", ","))) == ")":
+            r.take(r.pos + 1, "arguments", "bracket")
+            put("")
+            return
+    put("[")
+    yield from _items(r, depth, ")", first=empty)
+
+
+def _list(r: Reader, depth: int) -> Steps[None]:
     r.take(r.pos + 1, "arguments", "list")
     r.arguments("[")
-    first = True
+    yield from _items(r, depth, "]", first=True)
+
+
+def _items(r: Reader, depth: int, closer: str, *, first: bool) -> Steps[None]:
+    """Reads a list from one of its items on, through its closer."""
     while True:
         mark = yield from r.next((closer,) if first else (closer, ","))
         if mark == closer:
@@ -261,7 +285,7 @@ def string(r: Reader, mark: str) -> Steps[None]:
             r.arguments('"')
             return
         else:
-            r.arguments(escape(r.take(r.pos + 1, "arguments", "string")))
+            r.arguments(escape(r.spell(r.take(r.pos + 1, "arguments", "string"))))
 
 
 def _decoded(text: str) -> str:

@@ -1,7 +1,7 @@
 """An object with bare keys and strings between quote markers, said as JSON while it is read.
 
 Strings are not escaped: only the quote marker ends one. Keys run to the colon. Everything else bare is JSON if
-it is, or else text.
+it is, or one of Python's constants, or else text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from unspool.parsing.codecs.json import escape, json_string, load, quote
-from unspool.parsing.codecs.python import DEPTH, NUMBERS
+from unspool.parsing.codecs.python import CONSTANTS, DEPTH, NUMBERS
 from unspool.parsing.reader import Finder, NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import Watch, pattern
 
@@ -44,6 +44,8 @@ def relaxed_object(r: Reader, mark: str, depth: int = DEPTH) -> Steps[None]:
     key_end = _key_end(mark)
     while True:
         closing = yield from (r.next(("}", ",")) if keys else r.next(("}",), key_end))
+        if closing:
+            r.settle()
         if closing == "}":
             break
         if keys:
@@ -137,6 +139,7 @@ def _value(r: Reader, mark: str, depth: int) -> Steps[None]:
         text = (yield from _run(r, _BARE, _bare_end)).strip()
         if not text:
             stop(r, "a value is missing")
+        text = CONSTANTS.get(text, text)
         try:
             load(text)
             r.arguments(text)

@@ -8,7 +8,7 @@ The first of two values for one parameter is the one that counts, since it may h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import lru_cache
 from html import unescape
 
@@ -35,8 +35,23 @@ def attributes(header: str, *, entities: bool = False) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _value_watch(pad: str, *literals: tuple[str, ...]) -> Watch:
-    return Watch(*((pad, group) for group in literals))
+def _value_watch(pad: str, loose: tuple[str, ...], *literals: tuple[str, ...]) -> Watch:
+    """Looks for the markers around values, in groups; those that are loose are text there."""
+    return Watch(*((pad, tuple(mark for mark in group if mark not in loose)) for group in literals))
+
+
+def _unquoted(name: str, known: Container[str]) -> str:
+    """A name or key without the quotes around it, unless it is known with them."""
+    quoted = len(name) > 2 and name[0] == name[-1] and name[0] in "\"'" and name not in known
+    return name[1:-1] if quoted else name
+
+
+def _key(shape: TaggedCalls, header: str, known: Container[str]) -> tuple[str, dict[str, str]]:
+    """A parameter's key and the attributes of its element."""
+    if not shape.key_attribute:
+        return _unquoted(header.strip(), known), {}
+    found = attributes(header, entities=shape.attribute_entities)
+    return found.get(shape.key_attribute, ""), found
 
 
 class _Arguments:
@@ -75,7 +90,7 @@ def tagged_call(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[N
     if shape.name_attribute:
         name = attributes(header, entities=shape.attribute_entities).get(shape.name_attribute, "")
     else:
-        name = header.strip()
+        name = _unquoted(header.strip(), r.tools)
     if not name or _no_name(name):
         raise NotACall("the call has no name")
     if offered_only and name not in r.tools:
@@ -97,9 +112,11 @@ def _parameters(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments
     literals = shape.param_open + shape.call_close + endings + whole
     while True:
         mark = yield from r.next(literals)
+        if mark:
+            r.settle()
         if mark in shape.param_open:
             r.take(r.pos + len(mark), "framing", "opens a parameter")
-            yield from _parameter(r, shape, tool, arguments)
+            yield from _parameter(r, shape, mark, tool, arguments)
         elif mark in shape.call_close:
             r.take(r.pos + len(mark), "framing", "closes the call")
             return
@@ -128,20 +145,16 @@ def _whole(r: Reader, shape: TaggedCalls) -> Steps[None]:
         raise NotACall("text behind the arguments")
 
 
-def _parameter(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments) -> Steps[None]:
+def _parameter(r: Reader, shape: TaggedCalls, opened: str, tool: Tool, arguments: _Arguments) -> Steps[None]:
     header, _ = yield from header_text(r, shape.key_end)
     types: Types | None = None
-    if shape.key_attribute:
-        found = attributes(header, entities=shape.attribute_entities)
-        key = found.get(shape.key_attribute, "")
-        flag = found.get(shape.type_attribute) if shape.type_attribute else None
-        if flag in ("true", "string"):
-            types = STRING
-        elif flag is not None:
-            # What is no JSON may still be Python's spelling of the type.
-            types = JSON | (frozenset({flag}) if flag != "false" else tool.type_of(key) - STRING)
-    else:
-        key = header.strip()
+    key, found = _key(shape, header, tool.types)
+    flag = found.get(shape.type_attribute)
+    if flag in ("true", "string"):
+        types = STRING
+    elif flag is not None:
+        # What is no JSON may still be Python's spelling of the type.
+        types = JSON | (frozenset({flag}) if flag != "false" else tool.type_of(key) - STRING)
     if not key:
         raise NotACall("a parameter has no name")
     if shape.value_open and (yield from r.next((shape.value_open,))):
@@ -149,7 +162,7 @@ def _parameter(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments)
     yield from r.pad(shape.value_pad, "the template's newline before a value")
     wanted = arguments.key(key)
     value = _Value(r, tool.type_of(key) if types is None else types, wanted)
-    yield from _value(r, shape, tool, arguments, value)
+    yield from _value(r, shape, opened, tool, arguments, value)
     value.end()
 
 
@@ -201,10 +214,14 @@ class _Value:
             self._r.arguments(convert("".join(self._held), self._types))
 
 
-def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments, value: _Value) -> Steps[None]:
+def _value(
+    r: Reader, shape: TaggedCalls, opened: str, tool: Tool, arguments: _Arguments, value: _Value
+) -> Steps[None]:
     """Reads a value up to its closer, or to where a missing closer must have been."""
-    # Group 1 closes the value, group 2 opens the next parameter, group 3 closes the call.
-    watch = _value_watch(shape.value_pad, shape.value_close, shape.param_open, shape.call_close)
+    # Group 1 closes the value, group 2 opens the next parameter, group 3 closes the call. Unless the marker of the
+    # parameter is loose itself, loose markers are text in its value.
+    loose = () if opened in shape.loose else shape.loose
+    watch = _value_watch(shape.value_pad, loose, shape.value_close, shape.param_open, shape.call_close)
     while True:
         found = watch.find(r.text, r.pos, r.final)
         if found is None:
@@ -254,7 +271,7 @@ def _names_parameter(r: Reader, shape: TaggedCalls, offset: int, tool: Tool, arg
         for end in shape.key_end:
             header, mark, _ = text.partition(end)
             if mark:
-                key = attributes(header).get(shape.key_attribute, "") if shape.key_attribute else header.strip()
+                key, _ = _key(shape, header, tool.types)
                 return key in tool.types and not arguments.has(key)
         if len(text) == HEADER or r.final:
             return False
