@@ -164,6 +164,13 @@ def named_calls(r: Reader, shape: NamedCalls, opened: str) -> Steps[None]:
         yield from trail(r, (shape.section_close,), (shape.open,))
 
 
+def routed_calls(r: Reader, shape: NamedCalls, ends: tuple[str, ...]) -> Steps[None]:
+    """The calls of a message that one of ``ends`` ends, which is left to who reads the message."""
+    if (yield from seek(r, (shape.open, *ends))) != shape.open:
+        _refuse(r)
+    yield from _section(r, (shape.open,), (), ends, lambda: _named_call(r, shape))
+
+
 def _section(
     r: Reader,
     openers: tuple[str, ...],
@@ -243,7 +250,11 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
 
 def _header(r: Reader, shape: NamedCalls) -> Steps[tuple[str, str]]:
     yield from r.space()
-    text, mark = yield from header_text(r, shape.header_end, shape.header_stops + shape.header_notes)
+    stops = shape.header_stops + shape.header_notes
+    text, mark = yield from header_text(r, shape.header_end, stops + shape.header_ids)
+    if mark in shape.header_ids:
+        r.take(r.pos + len(mark), "framing", "end of the call id")
+        text, mark = yield from header_text(r, shape.header_end, stops)
     if mark in shape.header_notes:
         r.take(r.pos + len(mark), "framing", "call id")
         _, mark = yield from header_text(r, shape.header_end, shape.header_stops)
