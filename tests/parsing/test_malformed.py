@@ -514,3 +514,14 @@ def test_no_tools_make_routed_calls_content() -> None:
     raw = " to=functions.f<|channel|>commentary<|message|>{}<|call|><|start|>assistant<|message|>Hi"
     expected = Outcome(None, " to=functions.f<|channel|>commentary<|message|>{}Hi")
     assert outcomes_by_cut(Generation("gpt_oss", raw), every_cut(raw), "incremental").keys() == {expected}
+
+
+@pytest.mark.parametrize(("fmt", "mark"), [("qwen3_coder", "parameter"), ("glm45", "arg_key")])
+def test_a_call_cut_inside_a_marker_is_nothing(fmt: str, mark: str) -> None:
+    raw = "<tool_call>\n<function=f>\n" if fmt == "qwen3_coder" else "<tool_call>f\n"
+    for size in range(1, len(mark) + 2):
+        cut = raw + f"<{mark}"[:size]
+        generation = Generation(fmt, cut, TOOLS, prompt="", finish="length")
+        assert outcomes_by_cut(generation, every_cut(cut), "incremental").keys() == {Outcome()}
+        ended = Generation(fmt, cut, TOOLS, prompt="")
+        assert outcomes_by_cut(ended, every_cut(cut), "incremental").keys() == {Outcome(None, cut)}

@@ -262,23 +262,22 @@ def _channels(fmt: Format, shape: ChannelCalls, message: Message) -> str:
     if message.content is not None:
         header = layout.preamble if message.tool_calls else layout.content
         texts.append((header + message.content, layout.end))
-    bodies = [(call.name, _body(shape, call, number)) for number, call in enumerate(message.tool_calls)]
-    if bodies and layout.shared:
-        bodies = [(bodies[0][0], _around(fmt, shape.body, [text for _, text in bodies]))]
-    elif not isinstance(shape.body, JsonArguments):
-        bodies = [(name, _around(fmt, shape.body, [text])) for name, text in bodies]
-    for name, text in bodies:
+    for name, text in _bodies(fmt, shape, message.tool_calls):
         texts.append((layout.call.format(name=name) + text, layout.call_end))
         last = layout.last_call
     ends = [end + layout.next for _, end in texts[:-1]] + [last]
     return "".join(text + end for (text, _), end in zip(texts, ends, strict=False))
 
 
-def _body(shape: ChannelCalls, call: ToolCall, number: int) -> str:
-    if isinstance(shape.body, JsonArguments):
-        return call.arguments
-    text: str = _WRITERS[type(shape.body)](shape.body, call, number)
-    return text
+def _bodies(fmt: Format, shape: ChannelCalls, calls: tuple[ToolCall, ...]) -> list[tuple[str, str]]:
+    """The bodies of the messages that hold the calls, each with its tool's name."""
+    body = shape.body
+    if isinstance(body, JsonArguments):
+        return [(call.name, call.arguments) for call in calls]
+    parts = [(call.name, _WRITERS[type(body)](body, call, number)) for number, call in enumerate(calls)]
+    if parts and shape.written.shared:
+        return [(parts[0][0], _around(fmt, body, [text for _, text in parts]))]
+    return [(name, _around(fmt, body, [text])) for name, text in parts]
 
 
 def samples(fmt: Format) -> list[tuple[str, str, str]]:

@@ -247,7 +247,7 @@ def _body(r: Reader, m: _Messages, name: str, mark: str) -> Steps[None]:
                 yield from tagged_calls(r, m.body, opener)
                 r.begin_call()
                 opener = yield from _opener(r, m)
-        case JsonArguments():
+        case _:
             _check(name)
             r.start_call(name)
             yield from r.space()

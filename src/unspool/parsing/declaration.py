@@ -189,10 +189,10 @@ class PythonCalls:
 class ChannelLayout:
     """What a template writes around the messages of a turn.
 
-    ``reasoning``, ``content``, ``preamble`` (content before calls) and ``call`` are headers through the marker that
-    ends them; ``{name}`` is the tool's. ``next`` opens every message but the first. ``end`` closes a message that
-    another one follows, ``call_end`` such a call; ``last`` and ``last_call`` close the last one. ``shared``: all
-    calls stand in one message.
+    ``reasoning``, ``content``, ``preamble`` (content before calls) and ``call`` are headers through the marker
+    that ends them; ``{name}`` is the tool's. ``next`` opens every message but the first. ``end`` closes a message
+    that another one follows, ``call_end`` such a call; ``last`` and ``last_call`` close the last one. ``shared``:
+    all calls stand in one message.
     """
 
     reasoning: str
@@ -212,9 +212,9 @@ class ChannelCalls:
     """Messages whose header routes them: to reasoning, to content, to a tool, or to nobody.
 
     ``start`` role header ``message`` body, ended by one of ``ends``. ``routed_by`` says what decides. The
-    ``"channel"``: the header is [``channel`` name] [``constrain`` type], and a recipient (``to=functions.NAME``) in
-    its role or channel part beats the channel. The ``"recipient"`` alone. Or the ``"marker"`` that ends the header
-    in place of ``message``; ``named``: a word may stand before it.
+    ``"channel"``: the header is [``channel`` name] [``constrain`` type], and a recipient (``to=functions.NAME``)
+    in its role or channel part beats the channel. The ``"recipient"`` alone. Or the ``"marker"`` that ends the
+    header in place of ``message``; ``named``: a word may stand before it.
 
     ``reasoning``, ``content``, ``calls`` and ``dropped`` are the channels, recipients or markers that lead there,
     ``unnamed`` is where a header without any leads. ``functions`` stands before a tool's name in a recipient;

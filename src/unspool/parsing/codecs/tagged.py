@@ -149,9 +149,10 @@ def tagged_arguments(r: Reader, shape: TaggedCalls, name: str, *, closed: bool =
 def _parameters(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments) -> Steps[None]:
     whole = ("{",) if shape.section_open and not shape.whole_open else (shape.whole_open,)
     endings = shape.section_close + shape.call_open + r.stops
+    marks = shape.param_open + shape.call_close + endings + whole
     while True:
         yield from r.space()
-        mark = yield from r.at(shape.param_open + shape.call_close + endings + whole)
+        mark = yield from r.at(marks)
         if mark in shape.param_open:
             r.take(r.pos + len(mark), "framing", "opens a parameter")
             yield from _parameter(r, shape, tool, arguments)
@@ -163,8 +164,10 @@ def _parameters(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments
             return
         elif mark and mark in whole and arguments.empty:
             yield from _whole(r, shape)
+        elif r.ends_inside(marks):
+            raise Unfinished("the text ends inside a call")
         else:
-            stop(r, "text inside the call that is no parameter")
+            raise NotACall("text inside the call that is no parameter")
 
 
 def _whole(r: Reader, shape: TaggedCalls) -> Steps[None]:
