@@ -230,7 +230,8 @@ def _value(draw: st.DrawFn, fmt: Format, kind: str, by_id: bool, depth: int = 2)
         case "text":
             text = draw(texts)
             # Where a value may be text or something else, text that is exactly the other's JSON is the other.
-            untold = isinstance(fmt.calls, TaggedCalls) and not fmt.calls.type_attribute
+            shape = call_shape(fmt)
+            untold = isinstance(shape, TaggedCalls) and not shape.type_attribute
             return text + MENTION if untold and _is_json(text.strip()) else text
         case "integer":
             return draw(_INTEGERS)
