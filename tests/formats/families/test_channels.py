@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import pytest
 
@@ -195,6 +195,11 @@ BEAMS = [
     case("beam", f"{BEAM}{CITY}<|start|>assistant to=get_time<|message|>", PARIS, TIME),
     case("beam", f"{BEAM}words<|call|>", content=f"{BEAM}words"),
     case("beam", f'{BEAM}<rfl:parameter name="city">\nPar', content=RAW),
+    case(
+        "beam",
+        f"{BEAM}{CITY.replace('Paris', '<rfl:parameter')}<|call|>",
+        ("get_weather", {"city": "<rfl:parameter"}),
+    ),
     case("beam", " to=unknown<|channel|>analysis<|message|><|call|>", ("unknown", {})),
     case("beam", "<|channel|>final to=user<|message|>Hi", content="Hi"),
     case("beam", "<|channel|>analysis to=assistant<|message|>Hm.", reasoning="Hm."),
@@ -406,3 +411,22 @@ def test_a_written_call_shows_a_marker_by_which_it_can_be_told(name: str) -> Non
 )
 def test_every_parser_name_leads_to_its_family(name: str, canonical: str) -> None:
     assert unspool.get_format(name).name == canonical
+
+
+def test_an_opener_s_letters_before_the_next_parameter_are_a_value_s() -> None:
+    class Tokens:
+        special: ClassVar[dict[int, str]] = dict(
+            enumerate(("</rfl:parameter>", "<|call|>", "<|channel|>", "<|constrain|>", "<|message|>"))
+        )
+
+        def piece(self, token_id: int) -> bytes:
+            return chr(token_id).encode()
+
+    parser = unspool.Parser(unspool.get_format("beam"), tools=TOOLS, tokenizer=Tokens())
+    text = BEAM + CITY.replace("Paris", "<rfl:parameter") + CITY.replace("city", "unit") + "<|call|>"
+    for token_id, token in Tokens.special.items():
+        text = text.replace(token, chr(token_id))
+    message = Message.from_events(parser.feed_tokens([ord(char) for char in text]) + parser.finish())
+    assert [json.loads(call.arguments) for call in message.tool_calls] == [
+        {"city": "<rfl:parameter", "unit": "Paris"}
+    ]

@@ -320,6 +320,8 @@ def _names_parameter(r: Reader, shape: TaggedCalls, offset: int, tool: Tool, arg
         text = r.text[r.pos + offset : r.pos + offset + HEADER]
         for end in shape.key_end:
             header, mark, _ = text.partition(end)
+            if mark and any(other in header for other in shape.param_open + shape.value_close):
+                return False
             if mark:
                 key = attributes(header).get(shape.key_attribute, "") if shape.key_attribute else header.strip()
                 return key in tool.types and not arguments.has(key)
