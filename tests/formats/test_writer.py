@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,17 +15,23 @@ from unspool.formats import WriteError, samples, write
 from unspool.message import Message, ToolCall
 from unspool.parsing.declaration import Format
 
+_WIRE_IDS = re.compile(r"<\|tool_call:begin\|>(.*?)<\|tool_call:name\|>")
 
-def message_of(expected: dict[str, Any]) -> Message:
-    calls = tuple(ToolCall("", c["name"], json.dumps(c["arguments"])) for c in expected["tool_calls"])
-    return Message(expected["reasoning"], expected["content"], calls)
+
+def message_of(sample: dict[str, Any]) -> Message:
+    """The sample's message; its calls have the ids that the output shows."""
+    expected = sample["expected"]
+    ids = _WIRE_IDS.findall(sample["raw_output"]) or [""] * len(expected["tool_calls"])
+    calls = zip(ids, expected["tool_calls"], strict=True)
+    written = tuple(ToolCall(call_id, c["name"], json.dumps(c["arguments"])) for call_id, c in calls)
+    return Message(expected["reasoning"], expected["content"], written)
 
 
 @pytest.mark.parametrize("sample_id", SAMPLES)
 def test_the_samples_are_written_exactly(sample_id: str) -> None:
     sample = SAMPLES[sample_id]
     fmt = unspool.get_format(format_of(sample_id))
-    assert write(fmt, message_of(sample["expected"]), prompt=sample["generation_prompt"]) == sample["raw_output"]
+    assert write(fmt, message_of(sample), prompt=sample["generation_prompt"]) == sample["raw_output"]
 
 
 @pytest.mark.parametrize("fmt", unspool.formats(), ids=str)

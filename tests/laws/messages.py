@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.laws.strategies import ODD_PIECES, halves, is_bare, markers, reasons
 from unspool import Format, Message, ToolCall
 from unspool.parsing.declaration import (
+    Calls,
     ChannelCalls,
     JsonArguments,
     JsonCalls,
@@ -57,10 +58,15 @@ def special_tokens(fmt: Format) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda token: (-len(token), token)))
 
 
+def call_shape(fmt: Format) -> Calls | JsonArguments | None:
+    """The syntax of one call: of a routed message, that of its body."""
+    return fmt.calls.body if isinstance(fmt.calls, ChannelCalls) else fmt.calls
+
+
 def passes_json(fmt: Format) -> bool:
     """Whether arguments are JSON that goes through as it is written."""
-    calls = fmt.calls
-    return isinstance(calls, JsonCalls | ChannelCalls) or (
+    calls = call_shape(fmt)
+    return isinstance(calls, JsonCalls | JsonArguments) or (
         isinstance(calls, NamedCalls) and isinstance(calls.arguments, JsonArguments)
     )
 
@@ -68,11 +74,19 @@ def passes_json(fmt: Format) -> bool:
 def comparable(fmt: Format, message: Message) -> Message:
     """Without ids, and with arguments in one spelling unless the format keeps the model's."""
 
-    def arguments(text: str) -> str:
-        return text if passes_json(fmt) else json.dumps(json.loads(text))
-
-    calls = (ToolCall("", call.name, arguments(call.arguments)) for call in message.tool_calls)
+    calls = (ToolCall("", call.name, spelled(fmt, call.arguments)) for call in message.tool_calls)
     return replace(message, tool_calls=tuple(calls))
+
+
+def spelled(fmt: Format, arguments: str) -> str:
+    """Arguments in the spelling that can be compared: as written, but for what the format's writer changes."""
+    if not passes_json(fmt):
+        return json.dumps(json.loads(arguments))
+    shape = call_shape(fmt)
+    if isinstance(shape, JsonCalls) and shape.compact:
+        parts = re.split(r'("(?:[^"\\]|\\.)*")', arguments, flags=re.DOTALL)
+        return "".join(part if part.startswith('"') else "".join(part.split()) for part in parts)
+    return arguments
 
 
 def _syntax(fmt: Format, marks: Iterable[str], by_id: bool) -> tuple[str, ...]:
@@ -164,7 +178,7 @@ def _written_json(draw: st.DrawFn, texts: Texts) -> str:
 @cache
 def _strings(fmt: Format, by_id: bool) -> Texts:
     """Strings that a value may be, or hold."""
-    shape = fmt.calls
+    shape = call_shape(fmt)
     texts = _texts(fmt, not isinstance(shape, TaggedCalls), by_id)
     if isinstance(shape, NamedCalls) and isinstance(shape.arguments, RelaxedArguments):
         # Strings between quote markers are not escaped.
@@ -219,7 +233,8 @@ def _value(draw: st.DrawFn, fmt: Format, kind: str, by_id: bool, depth: int = 2)
         case "text":
             text = draw(texts)
             # Where a value may be text or something else, text that is exactly the other's JSON is the other.
-            untold = isinstance(fmt.calls, TaggedCalls) and not fmt.calls.type_attribute
+            shape = call_shape(fmt)
+            untold = isinstance(shape, TaggedCalls) and not shape.type_attribute
             return text + MENTION if untold and _is_json(text.strip()) else text
         case "integer":
             return draw(_INTEGERS)
@@ -231,7 +246,7 @@ def _value(draw: st.DrawFn, fmt: Format, kind: str, by_id: bool, depth: int = 2)
             return [inner() for _ in range(draw(st.integers(0, 3)))]
         case "object":
             # Nested keys are bare in relaxed JSON, as parameters are.
-            keys = st.sampled_from(_KEYS) if isinstance(fmt.calls, NamedCalls) else texts
+            keys = st.sampled_from(_KEYS) if isinstance(call_shape(fmt), NamedCalls) else texts
             return {draw(keys): inner() for _ in range(draw(st.integers(0, 3)))}
     return None
 
@@ -258,7 +273,7 @@ def _names(fmt: Format) -> tuple[str, ...]:
 
 def _keys(fmt: Format) -> tuple[str, ...]:
     """Names of parameters: letters in Python, anything but markers where they are quoted or escaped."""
-    shape = fmt.calls
+    shape = call_shape(fmt)
     if isinstance(shape, PythonCalls):
         return _KEYS
     entities = isinstance(shape, TaggedCalls) and shape.attribute_entities
@@ -285,10 +300,11 @@ def _calls(draw: st.DrawFn, fmt: Format, by_id: bool) -> tuple[list[dict[str, An
         else:
             chosen = [key for key in parameters[name] if draw(st.booleans())]
             values = {key: _value(draw, fmt, parameters[name][key], by_id) for key in reversed(chosen)}
-            if isinstance(fmt.calls, TaggedCalls):
+            shape = call_shape(fmt)
+            if isinstance(shape, TaggedCalls):
                 # The JSON text of a value is not escaped either.
                 shown = {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}
-                values = {k: v for k, v in values.items() if _fits_in_element(fmt, fmt.calls, shown[k], by_id)}
+                values = {k: v for k, v in values.items() if _fits_in_element(fmt, shape, shown[k], by_id)}
             text = json.dumps(values)
         calls.append(ToolCall("", name, text))
     return tools, tuple(calls)

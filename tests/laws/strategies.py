@@ -92,7 +92,9 @@ def reasons(fmt: Format) -> bool:
 def markers(fmt: Format) -> tuple[str, ...]:
     """Every text of the declaration that can stand in an output."""
     bare = replace(fmt, name="", summary="", aliases=(), models=(), source="", engine_names={})
-    texts = [text.format(name="get_weather", index=0, number=1, key="city") for text in _spelled(bare)]
+    texts = [
+        text.format(name="get_weather", index=0, number=1, key="city", id="a1b2c3d4e5") for text in _spelled(bare)
+    ]
     return tuple(dict.fromkeys(text for text in texts if text))
 
 
@@ -272,8 +274,7 @@ def prompts(fmt: Format) -> tuple[str | None, ...]:
     call = written(fmt)[1]
     found += [opener + fmt.start + call[: call.index(place)] for place in ("get_weather", "Paris")]
     if isinstance(fmt.calls, ChannelCalls):
-        shape = fmt.calls
-        found += [opener + shape.channel + shape.reasoning_channels[0] + shape.message, opener + shape.channel]
+        found += [opener + fmt.calls.written.reasoning, opener + fmt.calls.written.reasoning[:-1]]
     return tuple(dict.fromkeys(found))
 
 

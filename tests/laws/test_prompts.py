@@ -46,8 +46,8 @@ def test_a_prompt_may_end_inside_a_routed_message(name: str) -> None:
     assert isinstance(shape, ChannelCalls)
     reasoning, content = (ReasoningDelta.__name__, "Hm."), (ContentDelta.__name__, "Hm.")
     tails = {
-        shape.channel + shape.reasoning_channels[0] + shape.message: reasoning,
-        shape.channel + "final" + shape.message: content,
+        shape.written.reasoning: reasoning,
+        shape.written.content: content,
         "": content,
     }
     for tail, said in tails.items():

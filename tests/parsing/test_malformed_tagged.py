@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conformance.replay import ArgumentMode, Generation, Outcome, calls, every_cut, outcomes_by_cut
-from tests.parsing.malformed import RAW, call, case, check, of_each
+from tests.parsing.malformed import RAW, TOOLS, call, case, check, of_each
 
 X = "qwen3_coder"
 
@@ -207,3 +207,14 @@ def test_a_key_that_needs_spelling_is_the_next_parameter(key: str, raw: str) -> 
         text = f"<function=f>\n<parameter=a>\nx\n<parameter={raw}>\ny\n</parameter>\n</function>"
     expected = Outcome(None, None, calls(("f", {"a": "x", key: "y"})))
     assert outcomes_by_cut(Generation(fmt, text, tools), every_cut(text), "incremental").keys() == {expected}
+
+
+@pytest.mark.parametrize(("fmt", "mark"), [("qwen3_coder", "parameter"), ("glm45", "arg_key")])
+def test_a_call_cut_inside_a_marker_is_nothing(fmt: str, mark: str) -> None:
+    raw = "<tool_call>\n<function=f>\n" if fmt == "qwen3_coder" else "<tool_call>f\n"
+    for size in range(1, len(mark) + 2):
+        cut = raw + f"<{mark}"[:size]
+        generation = Generation(fmt, cut, TOOLS, prompt="", finish="length")
+        assert outcomes_by_cut(generation, every_cut(cut), "incremental").keys() == {Outcome()}
+        ended = Generation(fmt, cut, TOOLS, prompt="")
+        assert outcomes_by_cut(ended, every_cut(cut), "incremental").keys() == {Outcome(None, cut)}

@@ -14,6 +14,7 @@ import unspool
 from unspool.cli.options import Reading, Tool
 from unspool.cli.output import quoted
 from unspool.cli.pieces import KINDS
+from unspool.parsing.channels import call_markers
 from unspool.parsing.declaration import ChannelCalls, Format
 from unspool.parsing.turn import openers
 
@@ -80,5 +81,5 @@ def _calls_if_offered(reading: Reading, raw: str) -> list[str]:
 
 def _first_marker(fmt: Format, raw: str) -> tuple[int, str] | None:
     """Where the first opener of a call stands in the text (in characters), and which one it is."""
-    markers = (f"to={fmt.calls.functions}",) if isinstance(fmt.calls, ChannelCalls) else openers(fmt)
+    markers = call_markers(fmt.calls) if isinstance(fmt.calls, ChannelCalls) else openers(fmt)
     return min(((raw.find(marker), marker) for marker in markers if marker in raw), default=None)

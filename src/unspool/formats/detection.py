@@ -7,7 +7,13 @@ table goes from the most particular markers to the most common ones.
 from __future__ import annotations
 
 _RULES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("<rfl:parameter",), "beam"),
+    (("<|channel|>", "LLM-jp"), "llmjp4"),
     (("<|channel|>", "<|message|>"), "gpt_oss"),
+    (("<atem:function_calls>",), "muse_glimmer"),
+    (("<|content_invoke_tool_json|>",), "inkling"),
+    (("<|tool_call:begin|>", "<|tool_call:args|>"), "solar_open"),
+    (("<|im_start|>", "tool/function_call"), "hyperclovax"),
     (("<|tool_call>", "<tool_call|>"), "gemma4"),
     (("<|open|>", "<|sep|>"), "kimi_k3"),
     (("<|tool_calls_section_begin|>", "<think>"), "kimi_k2_thinking"),

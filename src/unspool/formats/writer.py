@@ -7,8 +7,10 @@ It reads the same declarations as the parser, so ``parse(write(message)) == mess
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from unspool.formats.registry import get_format
@@ -17,6 +19,7 @@ from unspool.parsing.declaration import (
     Calls,
     ChannelCalls,
     Format,
+    JsonArguments,
     JsonCalls,
     NamedCalls,
     PythonCalls,
@@ -25,6 +28,10 @@ from unspool.parsing.declaration import (
     TaggedCalls,
 )
 from unspool.parsing.parser import turn_tail
+
+_SPACES = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\r\n]+', re.DOTALL)
+"""A string of a JSON text, or the layout between its parts."""
+_ID_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ def write(format: str | Format, message: Message, *, prompt: str | None = None) 
     fmt = get_format(format)
     tail = turn_tail(fmt, prompt)
     if isinstance(fmt.calls, ChannelCalls):
-        return _channels(fmt.calls, message)
+        return _channels(fmt, fmt.calls, message).removeprefix(tail)
     if message.content and message.tool_calls and _are_bare(fmt.calls):
         raise WriteError(f"calls of {fmt.name!r} have no markers, so no text can stand before them; leave it out")
     opened = _open_block(fmt, tail)
@@ -158,6 +165,8 @@ def _json_call(shape: JsonCalls, call: ToolCall, number: int) -> str:
         if shape.id_key:
             members.insert(0, f'"{shape.id_key}": "{number}"')
         text = "{" + ", ".join(members) + "}"
+    if shape.compact:
+        text = _SPACES.sub(lambda found: found.group(1) or "", text)
     return text if shape.bare or shape.written_list else _json_frame(shape, text)
 
 
@@ -168,12 +177,20 @@ def _json_frame(shape: JsonCalls, text: str) -> str:
 
 
 def _named_call(shape: NamedCalls, call: ToolCall, number: int) -> str:
-    header = shape.written_header.format(name=call.name, index=number)
+    header = shape.written_header.format(name=call.name, index=number, id=_wire_id(shape.id_size, call, number))
     if isinstance(shape.arguments, RelaxedArguments):
         value = _relaxed(_read(call.arguments), shape.arguments.quote)
     else:
         value = shape.arguments.written_before + call.arguments + shape.arguments.written_after
     return shape.open + header + value + shape.close
+
+
+def _wire_id(size: int, call: ToolCall, number: int) -> str:
+    """The call's own id where the format can write it, otherwise one made from it."""
+    if len(call.id) == size and all(char in _ID_LETTERS for char in call.id):
+        return call.id
+    digest = sha256(f"{number} {call.id}".encode("utf-8", "surrogatepass")).digest()
+    return "".join(_ID_LETTERS[byte % len(_ID_LETTERS)] for byte in digest[:size])
 
 
 def _relaxed(value: Any, quote: str) -> str:
@@ -210,7 +227,7 @@ def _tagged_call(shape: TaggedCalls, call: ToolCall, number: int) -> str:
     layout = shape.written
     name = layout.name.format(name=_attribute(shape, call.name), number=number + 1)
     end = shape.header_end[0] if shape.header_end else ""
-    text = shape.call_open[0] + name + end + layout.after_header
+    text = shape.call_open[0] + name + end + layout.after_header if shape.call_open else ""
     arguments = _read(call.arguments)
     for key, value in arguments.items():
         text += shape.param_open[0] + layout.key.format(key=_attribute(shape, key))
@@ -222,7 +239,7 @@ def _tagged_call(shape: TaggedCalls, call: ToolCall, number: int) -> str:
         text += value if isinstance(value, str) else _json(value)
         text += shape.value_pad + shape.value_close[0] + layout.after_param
     text += "" if arguments else layout.empty
-    text += shape.call_close[0]
+    text += shape.call_close[0] if shape.call_open else ""
     if shape.section_per_call:
         text = shape.section_open[0] + layout.section_pad + text + layout.section_pad + shape.section_close[0]
     return text
@@ -258,21 +275,31 @@ _WRITERS: dict[type, Any] = {
 }
 
 
-def _channels(shape: ChannelCalls, message: Message) -> str:
-    messages = []
+def _channels(fmt: Format, shape: ChannelCalls, message: Message) -> str:
+    layout = shape.written
+    last = layout.last
+    texts = []
     if message.reasoning is not None:
-        channel = shape.reasoning_channels[0]
-        messages.append(f"{shape.channel}{channel}{shape.message}{message.reasoning}{shape.ends[0]}")
+        texts.append((layout.reasoning + message.reasoning, layout.end))
     if message.content is not None:
-        channel = "commentary" if message.tool_calls else "final"
-        messages.append(f"{shape.channel}{channel}{shape.message}{message.content}{shape.ends[0]}")
-    for call in message.tool_calls:
-        header = f" to={shape.functions}{call.name}{shape.channel}commentary {shape.constrain}json"
-        messages.append(f"{header}{shape.message}{call.arguments}{shape.ends[1]}")
-    text = (shape.start + shape.role).join(messages)
-    for end in shape.ends:
-        text = text.removesuffix(end)
-    return text
+        header = layout.preamble if message.tool_calls else layout.content
+        texts.append((header + message.content, layout.end))
+    for name, text in _bodies(fmt, shape, message.tool_calls):
+        texts.append((layout.call.format(name=name) + text, layout.call_end))
+        last = layout.last_call
+    ends = [end + layout.next for _, end in texts[:-1]] + [last]
+    return "".join(text + end for (text, _), end in zip(texts, ends, strict=False))
+
+
+def _bodies(fmt: Format, shape: ChannelCalls, calls: tuple[ToolCall, ...]) -> list[tuple[str, str]]:
+    """The bodies of the messages that hold the calls, each with its tool's name."""
+    body = shape.body
+    if isinstance(body, JsonArguments):
+        return [(call.name, call.arguments) for call in calls]
+    parts = [(call.name, _WRITERS[type(body)](body, call, number)) for number, call in enumerate(calls)]
+    if parts and shape.written.shared:
+        return [(parts[0][0], _around(fmt, body, [text for _, text in parts]))]
+    return [(name, _around(fmt, body, [text])) for name, text in parts]
 
 
 def samples(fmt: Format) -> list[tuple[str, str, str]]:

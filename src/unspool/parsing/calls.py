@@ -95,6 +95,13 @@ def named_calls(r: Reader, shape: NamedCalls, opened: str) -> Steps[None]:
         yield from trail(r, (shape.section_close,), (shape.open,))
 
 
+def routed_calls(r: Reader, shape: NamedCalls, ends: tuple[str, ...]) -> Steps[None]:
+    """The calls of a message that one of ``ends`` ends, which is left to who reads the message."""
+    if (yield from seek(r, (shape.open, *ends))) != shape.open:
+        _refuse(r)
+    yield from _section(r, (shape.open,), (), ends, lambda: _named_call(r, shape))
+
+
 def _section(
     r: Reader,
     openers: tuple[str, ...],
@@ -173,9 +180,12 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
 
 
 def _header(r: Reader, shape: NamedCalls) -> Steps[tuple[str, str]]:
-    ends, stops = shape.header_end, shape.header_stops + shape.header_notes
+    ends, stops = shape.header_end, shape.header_stops + shape.header_notes + shape.header_ids
     yield from r.space(header_watch(ends, stops).stop)
     text, mark = yield from header_text(r, ends, stops)
+    if mark in shape.header_ids:
+        r.take(r.pos + len(mark), "framing", "end of the call id")
+        text, mark = yield from header_text(r, ends, shape.header_stops + shape.header_notes)
     if mark in shape.header_notes:
         r.take(r.pos + len(mark), "framing", "call id")
         _, mark = yield from header_text(r, shape.header_end, shape.header_stops)

@@ -1,19 +1,22 @@
-"""Messages whose header routes them (Harmony): reasoning, content, or the arguments of a call.
+"""Messages whose header routes them (Harmony and its kin): reasoning, content, or calls.
 
-A turn is a row of messages: header, ``message`` marker, body, end marker. The header's channel and recipient
-decide what the body is. A header that never reaches its body is skipped up to the next message, so one garbled
-message costs nothing but itself. Bodies of built-in tools (recipients that are no function) are framing: the
-server that has such tools reads them from the raw text.
+A turn is a row of messages: header, marker, body, end marker. The header decides what the body is. A header that
+never reaches its body is skipped up to the next message, so one garbled message costs nothing but itself. Bodies
+of built-in tools (recipients that are no function) are framing: the server that has such tools reads them from
+the raw text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from unspool.parsing.calls import json_calls, routed_calls, tagged_calls
 from unspool.parsing.codecs.json import finish_arguments, json_object
-from unspool.parsing.declaration import ChannelCalls
+from unspool.parsing.codecs.tagged import tagged_arguments, tagged_call
+from unspool.parsing.declaration import ChannelCalls, JsonArguments, JsonCalls, NamedCalls, TaggedCalls
 from unspool.parsing.reader import (
     HEADER,
     HOLD,
@@ -28,44 +31,102 @@ from unspool.parsing.reader import (
 from unspool.parsing.scanner import Watch, pattern
 
 _RECIPIENT = pattern(r"(?:^|\s)to=(\S+)")
+_WORD = pattern(r"\S*+")
 
 Route: TypeAlias = Literal["reasoning", "content", "call", "drop"]
 
 
-@lru_cache(maxsize=64)
-def _header_watch(shape: ChannelCalls) -> Watch:
+@dataclass(frozen=True, slots=True)
+class _Messages:
+    """A declaration, compiled."""
+
+    shape: ChannelCalls
+    routes: Mapping[str, Route]
+    """By channel, recipient or marker."""
+    marks: tuple[str, ...]
+    """What ends a header."""
+    begins: tuple[str, ...]
+    """What a header begins with, unless it is a word."""
+    stops: tuple[str, ...]
+    """What ends a body, or begins the next message."""
+    header: Watch
     """Group 1 begins the body, group 2 ends the message before it had one, group 3 starts another message."""
-    return Watch(("", (shape.message,)), ("", shape.ends), ("", (shape.start,)))
+    text: Watch
+    """Group 1 ends a body, group 2 starts the next message without an end."""
+    body: JsonArguments | JsonCalls | NamedCalls | TaggedCalls
 
 
 @lru_cache(maxsize=64)
-def _body_watch(shape: ChannelCalls) -> Watch:
-    """Group 1 ends a body, group 2 starts the next message without an end."""
-    return Watch(("", shape.ends), ("", (shape.start,)))
+def _compiled(shape: ChannelCalls) -> _Messages:
+    routes: dict[str, Route] = {
+        **dict.fromkeys(shape.reasoning, "reasoning"),
+        **dict.fromkeys(shape.content, "content"),
+        **dict.fromkeys(shape.calls, "call"),
+        **dict.fromkeys(shape.dropped, "drop"),
+    }
+    by_marker = shape.routed_by == "marker"
+    marks = tuple(routes) if by_marker else (shape.message,)
+    begins = (*marks, shape.channel, shape.constrain, *(() if by_marker else (" to=", "to=")))
+    if shape.spaced:
+        begins += tuple(f" {mark}" for mark in begins if mark)
+    body = shape.body
+    stops = (*shape.ends, shape.start)
+    if isinstance(body, TaggedCalls) and not body.call_open:
+        body = replace(body, call_close=shape.ends)
+    elif isinstance(body, TaggedCalls):
+        # Where the next section would begin, the message's end stops a search as well.
+        body = replace(body, section_open=body.section_open + stops)
+    return _Messages(
+        shape=shape,
+        routes=routes,
+        marks=marks,
+        begins=(*begins, *shape.ends),
+        stops=stops,
+        header=Watch(("", marks), ("", shape.ends), ("", (shape.start,))),
+        text=Watch(("", shape.ends), ("", (shape.start,))),
+        body=body,
+    )
+
+
+def call_markers(shape: ChannelCalls) -> tuple[str, ...]:
+    """Texts by which a call can be told in an output."""
+    if isinstance(shape.body, TaggedCalls) and shape.body.call_open:
+        return shape.body.section_open + shape.body.call_open
+    return shape.calls if shape.routed_by == "marker" else (f"to={shape.functions}",)
 
 
 def channels(r: Reader, shape: ChannelCalls, *, offered: bool) -> Steps[None]:
     """Reads all messages of a turn; the prompt has already named the role."""
+    m = _compiled(shape)
+    r.stops += m.stops
+    opened = True
     while True:
-        yield from _start(r, shape)
+        opened = yield from _start(r, m, opened)
         if r.final and r.pos == len(r.text):
             return
-        begins = yield from r.at((shape.channel, shape.constrain, shape.message, " to=", "to=", *shape.ends))
+        begins = bool((yield from r.at(m.begins))) or (shape.named and (yield from _named(r, m)))
         if not begins:
             # Plain text where a header should be: the model does not speak the format.
-            yield from _text(r, shape, "content")
-            continue
-        r.begin_call()
-        header = yield from _header(r, shape)
-        if header is None:
-            r.end_call()
-            continue
-        yield from _message(r, shape, header, offered)
+            yield from _text(r, m, "content")
+        else:
+            r.begin_call()
+            header = yield from _header(r, m)
+            if header is None:
+                r.end_call()
+            else:
+                yield from _message(r, m, *header, offered=offered)
+        opened = False
 
 
-def _start(r: Reader, shape: ChannelCalls) -> Steps[None]:
-    """Skips the opening of a message: start marker and role."""
+def _start(r: Reader, m: _Messages, opened: bool) -> Steps[bool]:
+    """Skips the opening of a message: start marker and role; whether it is ``opened`` then."""
+    shape = m.shape
+    by_marker = shape.routed_by == "marker"
+    roles = (shape.role, f" {shape.role}") if shape.spaced else (shape.role,)
     while True:
+        # A marker may be layout.
+        if opened and by_marker and (yield from r.at(m.marks)):
+            return True
         ahead = r.space_end(r.pos) - r.pos
         if ahead <= HOLD:
             if r.pos + ahead == len(r.text) and not r.final:
@@ -75,15 +136,33 @@ def _start(r: Reader, shape: ChannelCalls) -> Steps[None]:
             if (r.pos + ahead == len(r.text) and r.spoke) or (yield from r.at((shape.start,), ahead)):
                 r.take(r.pos + ahead, "framing", "layout between messages")
         if not (yield from r.at((shape.start,))):
-            return
+            return opened
         r.take(r.pos + len(shape.start), "framing", "starts a message")
-        if (yield from r.at((shape.role,))):
-            r.take(r.pos + len(shape.role), "framing", "role")
+        opened = True
+        if role := (yield from r.at(roles)):
+            r.take(r.pos + len(role), "framing", "role")
 
 
-def _header(r: Reader, shape: ChannelCalls) -> Steps[str | None]:
-    """Reads a header; ``None`` if no body follows it."""
-    watch = _header_watch(shape)
+def _named(r: Reader, m: _Messages) -> Steps[bool]:
+    """Whether a word stands here and then a marker that ends a header."""
+    while True:
+        window = r.text[r.pos : r.pos + HEADER]
+        found = m.header.find(window, 0, r.final)
+        end = found.start() if found else len(window)
+        word = _WORD.match(window)
+        assert word is not None
+        if word.end() < end or end == HEADER:
+            return False
+        if found and found.lastindex:
+            return found.lastindex == 1
+        if r.final:
+            return False
+        yield
+
+
+def _header(r: Reader, m: _Messages) -> Steps[tuple[str, str] | None]:
+    """Reads a header and the marker that ends it; ``None`` if no body follows."""
+    watch = m.header
     parts: list[str] = []
     while True:
         found = watch.find(r.text, r.pos, r.final)
@@ -92,7 +171,7 @@ def _header(r: Reader, shape: ChannelCalls) -> Steps[str | None]:
         if found and found.lastindex:
             if found.lastindex < 3:
                 r.take(found.end(), "framing", "end of the header")
-            return "".join(parts) if found.lastindex == 1 else None
+            return ("".join(parts), found.group(1)) if found.lastindex == 1 else None
         if r.final:
             return None
         if sum(map(len, parts)) > HEADER:
@@ -104,65 +183,148 @@ def _header(r: Reader, shape: ChannelCalls) -> Steps[str | None]:
         yield
 
 
-def _route(shape: ChannelCalls, header: str, tools: Container[str]) -> tuple[Route, str]:
+def _route(m: _Messages, header: str, mark: str, tools: Container[str]) -> tuple[Route, str]:
     """What a body is, by its header, and the function it calls.
 
     Of several channel parts the last one counts; the role's recipient then belongs to a garbled beginning.
     """
-    role, *parts = header.split(shape.channel)
-    named = parts[-1].split(shape.constrain)[0] if parts else ""
-    words = named.split()
-    channel = words[0] if words else ""
+    shape = m.shape
+    if shape.routed_by == "marker":
+        return m.routes[mark], header.strip()
+    role, *parts = header.split(shape.channel) if shape.channel else (header,)
+    named = _before(parts[-1], shape.constrain) if parts else ""
     found = _RECIPIENT.search(named)
     if found is None and len(parts) < 2:
-        found = _RECIPIENT.search(role.split(shape.constrain)[0])
+        found = _RECIPIENT.search(_before(role, shape.constrain))
     recipient = found.group(1) if found else ""
-    if recipient.startswith(shape.functions):
+    if shape.routed_by == "recipient":
+        return (m.routes.get(recipient, "call") if recipient else shape.unnamed), recipient
+    if shape.functions and recipient.startswith(shape.functions):
         return "call", recipient.removeprefix(shape.functions)
-    if recipient and recipient in tools:
-        return "call", recipient
-    if recipient and recipient not in (shape.role, "user", "all"):
-        return "drop", ""
-    return ("reasoning" if channel in shape.reasoning_channels else "content"), ""
+    if recipient and (recipient in tools or recipient not in (shape.role, "user", "all")):
+        return ("drop" if shape.functions and recipient not in tools else "call"), recipient
+    words = named.split()
+    return m.routes.get(words[0] if words else "", shape.unnamed), ""
 
 
-def _message(r: Reader, shape: ChannelCalls, header: str, offered: bool) -> Steps[None]:
+def _before(text: str, marker: str) -> str:
+    return text.partition(marker)[0] if marker else text
+
+
+def _message(r: Reader, m: _Messages, header: str, mark: str, *, offered: bool) -> Steps[None]:
     r.settle()
-    route, name = _route(shape, header, r.tools)
-    if route == "call" and offered:
-        yield from _call(r, shape, name)
-    elif route == "call":
-        r.reject_call(NotACall("no tools were offered"))
-        yield from _text(r, shape, "content")
-    else:
-        r.end_call()
-        yield from _text(r, shape, route)
-
-
-def _call(r: Reader, shape: ChannelCalls, name: str) -> Steps[None]:
-    try:
-        if not name:
-            raise NotACall("the call has no name")
-        r.start_call(name)
-        yield from r.space()
-        if (yield from r.at(shape.ends)):
-            raise NotACall("the message is empty")
-        if not (yield from r.at(("{",))):
-            stop(r, "the arguments are no object")
-        yield from json_object(r, r.arguments, streams=True)
-        finish_arguments(r)
-    except NotACall as why:
-        r.reject_call(why)
-        yield from _text(r, shape, "content")
+    route, name = _route(m, header, mark, r.tools)
+    if route == "call":
+        if offered:
+            yield from _call(r, m, name, mark)
+        else:
+            r.reject_call(NotACall("no tools were offered"))
+            yield from _text(r, m, "content")
         return
     r.end_call()
-    yield from _text(r, shape, "drop")
+    if m.shape.spaced:
+        yield from r.pad(" ", "layout after a marker")
+    if route == "content" and offered and m.shape.calls_in_content:
+        yield from _calls_in_content(r, m)
+    else:
+        yield from _text(r, m, route)
 
 
-def _text(r: Reader, shape: ChannelCalls, route: Route) -> Steps[None]:
+def _call(r: Reader, m: _Messages, name: str, mark: str) -> Steps[None]:
+    try:
+        yield from _body(r, m, name, mark)
+    except NotACall as why:
+        r.reject_call(why)
+        yield from _text(r, m, "content")
+        return
+    r.end_call()
+    yield from _text(r, m, "drop")
+
+
+def _body(r: Reader, m: _Messages, name: str, mark: str) -> Steps[None]:
+    """Reads what the body of a call holds."""
+    match m.body:
+        case JsonCalls():
+            yield from json_calls(r, m.body, mark)
+        case NamedCalls():
+            yield from routed_calls(r, m.body, m.stops)
+        case TaggedCalls(call_open=()):
+            _check(name)
+            yield from tagged_arguments(r, m.body, name)
+        case TaggedCalls():
+            opener = yield from _opener(r, m)
+            if not opener:
+                stop(r, "no call follows the header")
+            while opener:
+                yield from tagged_calls(r, m.body, opener)
+                r.begin_call()
+                opener = yield from _opener(r, m)
+        case _:
+            _check(name)
+            r.start_call(name)
+            yield from r.space()
+            if (yield from r.at(m.shape.ends)):
+                raise NotACall("the message is empty")
+            if not (yield from r.at(("{",))):
+                stop(r, "the arguments are no object")
+            yield from json_object(r, r.arguments, streams=True)
+            finish_arguments(r)
+
+
+def _check(name: str) -> None:
+    if not name:
+        raise NotACall("the call has no name")
+
+
+def _opener(r: Reader, m: _Messages) -> Steps[str]:
+    """Reads the opener of a section of calls, or of a call without one; ``""`` if none is next."""
+    shape = m.shape.body
+    assert isinstance(shape, TaggedCalls)
+    yield from r.space()
+    mark = yield from r.at(shape.section_open + shape.call_open)
+    if mark:
+        r.take(r.pos + len(mark), "framing", "opens the calls")
+        yield from r.space()
+        if (yield from r.at(m.stops)):
+            raise NotACall("there is no call behind the opener")
+    return mark
+
+
+def _calls_in_content(r: Reader, m: _Messages) -> Steps[None]:
+    """Reads a body of text that may be nothing but a section of calls; they count once the message ends there."""
+    shape = m.shape.body
+    assert isinstance(shape, TaggedCalls)
+    mark = yield from r.at(shape.section_open)
+    if not mark:
+        yield from _text(r, m, "content")
+        return
+    r.begin_call()
+    r.take(r.pos + len(mark), "framing", "opens the calls")
+    try:
+        mark = ""
+        while mark not in shape.section_close:
+            if mark:
+                yield from tagged_call(r, shape, offered_only=True)
+            yield from r.space()
+            mark = yield from r.at(shape.call_open + (shape.section_close if mark else ()))
+            if not mark:
+                stop(r, "what is between the markers is no call")
+            r.take(r.pos + len(mark), "framing", "opens or closes a call")
+        yield from r.space()
+        if not (yield from r.at(m.stops)) and r.pos < len(r.text):
+            raise NotACall("text follows the calls")
+    except NotACall as why:
+        r.reject_call(why)
+        yield from _text(r, m, "content")
+        return
+    r.end_call()
+    yield from _text(r, m, "drop")
+
+
+def _text(r: Reader, m: _Messages, route: Route) -> Steps[None]:
     """Reads a body of text through the end of its message."""
     r.spoke = True
-    watch = _body_watch(shape)
+    watch = m.text
     while True:
         found = watch.find(r.text, r.pos, r.final)
         end = found.start() if found else len(r.text)

@@ -66,6 +66,7 @@ class JsonCalls:
     an object's only key is the name, its value the arguments. ``id_key`` is a member with the call's number.
     ``written_list`` is what is written before, between and after the calls of a message that share their
     markers; without it each has its own. ``body_pad`` and ``body_end`` are written inside the markers.
+    ``compact``: written without a space.
     """
 
     open: tuple[str, ...] = ()
@@ -78,6 +79,7 @@ class JsonCalls:
     separators: str = ""
     name_is_key: bool = False
     id_key: str = ""
+    compact: bool = False
     name_keys: tuple[str, ...] = ("name",)
     arguments_keys: tuple[str, ...] = ("arguments", "parameters", "args", "input")
 
@@ -105,13 +107,16 @@ class NamedCalls:
     may stand in a section. ``prefixes`` are dropped from the header's start. ``id_header``: the header is a
     call id such as ``functions.NAME:3``. ``type_header``: the header may be a type, the name follows it on a
     line of its own, and the value may stand in a code fence. ``list_body``: instead of a header a JSON list of
-    calls may follow. ``header_notes``: markers after which header text is not the name.
+    calls may follow. ``header_notes``: markers after which header text is not the name. ``header_ids``: markers
+    before which it is the call's id, ``id_size`` lower-case letters and digits.
     """
 
     open: str
     header_end: tuple[str, ...] = ()
     header_stops: tuple[str, ...] = ()
     header_notes: tuple[str, ...] = ()
+    header_ids: tuple[str, ...] = ()
+    id_size: int = 0
     close: str = ""
     section_open: str = ""
     section_close: str = ""
@@ -132,8 +137,9 @@ class TaggedCalls:
     name (key) is that attribute of the header, otherwise the header is the name. ``type_attribute`` says whether
     a value is text or JSON. ``value_pad`` is the newline the template puts on both sides of a value.
     ``header_stops`` end a header without being part of it. ``loose`` are those markers that are text inside a
-    value whose own opener is none of them. ``call_open[0]`` is what is written, the rest is
-    accepted as well; so with every tuple here.
+    value whose own opener is none of them. ``call_open[0]`` is what is written, the rest is accepted as well; so
+    with every tuple here. ``qualified``: a name may be written twice (``f.f``), or with a namespace that the
+    offered tool lacks, or without the one it has.
     """
 
     call_open: tuple[str, ...]
@@ -151,6 +157,7 @@ class TaggedCalls:
     key_attribute: str = ""
     type_attribute: str = ""
     attribute_entities: bool = False
+    qualified: bool = False
     value_pad: str = ""
     whole_open: str = ""
     whole_close: str = ""
@@ -181,21 +188,63 @@ class PythonCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelCalls:
-    """Messages whose header routes them: to reasoning, to content, or to a tool.
+class ChannelLayout:
+    """What a template writes around the messages of a turn.
 
-    ``start`` role [``channel`` name] [``constrain`` type] ``message`` body, ended by one of ``ends``. A header
-    may name a recipient (``to=functions.NAME``) in its role or channel part.
+    ``reasoning``, ``content``, ``preamble`` (content before calls) and ``call`` are headers through the marker
+    that ends them; ``{name}`` is the tool's. ``next`` opens every message but the first. ``end`` closes a message
+    that another one follows, ``call_end`` such a call; ``last`` and ``last_call`` close the last one. ``shared``:
+    all calls stand in one message.
+    """
+
+    reasoning: str
+    content: str
+    call: str
+    next: str
+    end: str
+    preamble: str = ""
+    call_end: str = ""
+    last: str = ""
+    last_call: str = ""
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelCalls:
+    """Messages whose header routes them: to reasoning, to content, to a tool, or to nobody.
+
+    ``start`` role header ``message`` body, ended by one of ``ends``. ``routed_by`` says what decides. The
+    ``"channel"``: the header is [``channel`` name] [``constrain`` type], and a recipient (``to=functions.NAME``)
+    in its role or channel part beats the channel. The ``"recipient"`` alone. Or the ``"marker"`` that ends the
+    header in place of ``message``; ``named``: a word may stand before it.
+
+    ``reasoning``, ``content``, ``calls`` and ``dropped`` are the channels, recipients or markers that lead there,
+    ``unnamed`` is where a header without any leads. ``functions`` stands before a tool's name in a recipient;
+    without it every recipient that is not listed is a tool. ``spaced``: a space may follow each marker.
+
+    ``body`` is what a call's body holds: arguments alone (JSON, or :class:`TaggedCalls` without ``call_open``),
+    their tool named by the header; or calls that name their tools themselves. ``calls_in_content``: content that
+    is nothing but calls to offered tools is calls.
     """
 
     start: str
-    channel: str
-    constrain: str
-    message: str
     ends: tuple[str, ...]
-    reasoning_channels: tuple[str, ...]
+    written: ChannelLayout
+    message: str = ""
     role: str = "assistant"
-    functions: str = "functions."
+    routed_by: Literal["channel", "recipient", "marker"] = "channel"
+    channel: str = ""
+    constrain: str = ""
+    named: bool = False
+    reasoning: tuple[str, ...] = ()
+    content: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    unnamed: Literal["reasoning", "content"] = "content"
+    functions: str = ""
+    spaced: bool = False
+    body: JsonArguments | JsonCalls | NamedCalls | TaggedCalls = field(default_factory=JsonArguments)
+    calls_in_content: bool = False
 
 
 Calls: TypeAlias = JsonCalls | NamedCalls | TaggedCalls | PythonCalls | ChannelCalls

@@ -341,6 +341,10 @@ class Reader:
             self._wait_at_layout(beginnings, None, "", offset)
             yield
 
+    def ends_inside(self, literals: tuple[str, ...]) -> bool:
+        """Whether the text is over and what is left of it is only the beginning of a literal, or nothing."""
+        return self.final and self.text[self.pos :] in _literals(literals)[2]
+
     def certain(self, literal: str) -> bool:
         """Whether the literal holds a special token that arrived by id, so that it can't be mere letters."""
         return self._spelled is not None and _SENTINEL.search(literal) is not None

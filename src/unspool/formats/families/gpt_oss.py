@@ -1,6 +1,9 @@
-"""gpt-oss: the Harmony message format."""
+"""gpt-oss (Harmony messages), and LLM-jp-4 and Beam, which write dialects of them."""
 
-from unspool.parsing.declaration import ChannelCalls, Format
+from unspool.parsing.declaration import ChannelCalls, ChannelLayout, Format, TaggedCalls, TaggedLayout
+
+_ENDS = ("<|end|>", "<|call|>", "<|return|>", "<|endoftext|>")
+_STOPS = ("<|return|>", "<|call|>", "<|endoftext|>")
 
 FORMATS = (
     Format(
@@ -13,11 +16,21 @@ FORMATS = (
             channel="<|channel|>",
             constrain="<|constrain|>",
             message="<|message|>",
-            ends=("<|end|>", "<|call|>", "<|return|>", "<|endoftext|>"),
-            reasoning_channels=("analysis",),
+            ends=_ENDS,
+            reasoning=("analysis",),
+            functions="functions.",
+            written=ChannelLayout(
+                reasoning="<|channel|>analysis<|message|>",
+                content="<|channel|>final<|message|>",
+                preamble="<|channel|>commentary<|message|>",
+                call=" to=functions.{name}<|channel|>commentary <|constrain|>json<|message|>",
+                next="<|start|>assistant",
+                end="<|end|>",
+                call_end="<|call|>",
+            ),
         ),
         turns=("<|start|>assistant",),
-        stops=("<|return|>", "<|call|>", "<|endoftext|>"),
+        stops=_STOPS,
         engine_names={
             "vllm": ("openai", "openai_gptoss"),
             "sglang": ("gpt-oss",),
@@ -27,5 +40,71 @@ FORMATS = (
             "canitoolcall": ("gpt-oss",),
         },
         source="openai/gpt-oss-20b and the openai-harmony library's documentation",
+    ),
+    Format(
+        name="llmjp4",
+        summary="Harmony messages with a space after each special token",
+        aliases=("llm_jp_4", "llm_jp_4.1", "llmjp4.1"),
+        models=("llm-jp/llm-jp-4.1-8b-thinking",),
+        calls=ChannelCalls(
+            start="<|start|>",
+            channel="<|channel|>",
+            constrain="<|constrain|>",
+            message="<|message|>",
+            ends=_ENDS,
+            reasoning=("analysis",),
+            functions="functions.",
+            spaced=True,
+            written=ChannelLayout(
+                reasoning="<|channel|> analysis<|message|> ",
+                content="<|channel|> final<|message|> ",
+                preamble="<|channel|> commentary<|message|> ",
+                call=" to=functions.{name}<|channel|> commentary <|constrain|>  json<|message|> ",
+                next="<|start|> assistant",
+                end="<|end|>",
+                call_end="<|end|>",
+            ),
+        ),
+        turns=("<|start|>assistant", "<|start|> assistant"),
+        stops=_STOPS,
+        source="recorded outputs of llm-jp-4.1-8b-thinking and Ollama's and llama.cpp's handlers of it",
+    ),
+    Format(
+        name="beam",
+        summary="Harmony messages whose recipient is the tool and whose body is <rfl:parameter> elements",
+        calls=ChannelCalls(
+            start="<|start|>",
+            channel="<|channel|>",
+            constrain="<|constrain|>",
+            message="<|message|>",
+            ends=_ENDS,
+            reasoning=("analysis",),
+            body=TaggedCalls(
+                call_open=(),
+                header_end=(),
+                param_open=("<rfl:parameter",),
+                key_end=(">",),
+                value_close=("</rfl:parameter>",),
+                call_close=(),
+                key_attribute="name",
+                value_pad="\n",
+                written=TaggedLayout(key=' name="{key}"'),
+            ),
+            written=ChannelLayout(
+                reasoning="<|channel|>analysis<|message|>",
+                content="<|channel|>final<|message|>",
+                preamble="<|channel|>commentary<|message|>",
+                call=" to={name}<|channel|>analysis <|constrain|>xml<|message|>",
+                next="<|start|>assistant",
+                end="<|end|>",
+                call_end="<|end|>",
+                last="<|return|>",
+                last_call="<|call|>",
+            ),
+        ),
+        turns=("<|start|>assistant",),
+        stops=_STOPS,
+        engine_names={"vllm": ("beam",), "sglang": ("beam",)},
+        source="the checkpoint's response_template, as vLLM and SGLang read it",
     ),
 )

@@ -8,7 +8,7 @@ The first of two values for one parameter is the one that counts, since it may h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 from functools import lru_cache
 from html import unescape
 
@@ -93,8 +93,28 @@ def tagged_call(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[N
         name = _unquoted(header.strip(), r.tools)
     if not name or _no_name(name):
         raise NotACall("the call has no name")
+    if shape.qualified:
+        name = _offered_name(name, r.tools)
     if offered_only and name not in r.tools:
         raise NotACall(f"no tool {name!r} was offered")
+    yield from tagged_arguments(r, shape, name, closed=closed)
+
+
+def _offered_name(name: str, tools: Collection[str]) -> str:
+    """The offered tool that a name means, whatever its namespace; a doubled name counts once."""
+    if name in tools:
+        return name
+    half = name[: len(name) // 2]
+    name = half if name == f"{half}.{half}" else name
+    last = name.rpartition(".")[2]
+    if name not in tools and last in tools:
+        return last
+    longer = [tool for tool in tools if tool.endswith(f".{name}")]
+    return longer[0] if len(longer) == 1 else name
+
+
+def tagged_arguments(r: Reader, shape: TaggedCalls, name: str, *, closed: bool = False) -> Steps[None]:
+    """Reads the elements of a call to this tool and closes it; ``closed``: there are none."""
     tool = r.tools.get(name, _NOTHING)
     r.start_call(name)
     arguments = _Arguments(r)
@@ -109,24 +129,26 @@ def tagged_call(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[N
 def _parameters(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments) -> Steps[None]:
     whole = ("{",) if shape.section_open and not shape.whole_open else (shape.whole_open,)
     endings = shape.section_close + shape.call_open + r.stops
-    literals = shape.param_open + shape.call_close + endings + whole
+    marks = shape.param_open + shape.call_close + endings + whole
     while True:
-        mark = yield from r.next(literals)
+        mark = yield from r.next(marks)
         if mark:
             r.settle()
         if mark in shape.param_open:
             r.take(r.pos + len(mark), "framing", "opens a parameter")
             yield from _parameter(r, shape, mark, tool, arguments)
+        elif (mark and mark in endings) or (not mark and r.final and r.pos == len(r.text) and not r.cut):
+            # The closer is missing, but every parameter is complete.
+            return
         elif mark in shape.call_close:
             r.take(r.pos + len(mark), "framing", "closes the call")
             return
         elif mark and mark in whole and arguments.empty:
             yield from _whole(r, shape)
-        elif (mark and mark in endings) or (r.final and r.pos == len(r.text) and not r.cut):
-            # The closer is missing, but every parameter is complete.
-            return
+        elif r.ends_inside(marks):
+            raise Unfinished("the text ends inside a call")
         else:
-            stop(r, "text inside the call that is no parameter")
+            raise NotACall("text inside the call that is no parameter")
 
 
 def _whole(r: Reader, shape: TaggedCalls) -> Steps[None]:
@@ -270,6 +292,8 @@ def _names_parameter(r: Reader, shape: TaggedCalls, offset: int, tool: Tool, arg
         text = r.text[r.pos + offset : r.pos + offset + HEADER]
         for end in shape.key_end:
             header, mark, _ = text.partition(end)
+            if mark and any(other in header for other in shape.param_open + shape.value_close):
+                return False
             if mark:
                 key, _ = _key(shape, header, tool.types)
                 return key in tool.types and not arguments.has(key)

@@ -1,0 +1,36 @@
+"""HyperCLOVA X SEED Think: the rest of the role line says what a message is."""
+
+from unspool.parsing.declaration import ChannelCalls, ChannelLayout, Format, JsonCalls
+
+FORMATS = (
+    Format(
+        name="hyperclovax",
+        summary="assistant/think is reasoning, assistant -> tool/function_call a JSON list of calls",
+        aliases=("hyperclovax_seed_think", "hyperclovax_seed_think_14b"),
+        models=("naver-hyperclovax/HyperCLOVAX-SEED-Think-14B", "naver-hyperclovax/HyperCLOVAX-SEED-Think-32B"),
+        calls=ChannelCalls(
+            start="<|im_start|>",
+            ends=("<|im_end|>", "<|stop|>", "<|endofturn|>"),
+            routed_by="marker",
+            reasoning=("/think\n",),
+            content=("\n",),
+            calls=(" -> tool/function_call\n", "-> tool/function_call\n"),
+            body=JsonCalls(written_list=("[", ", ", "]"), separators=",;"),
+            written=ChannelLayout(
+                reasoning="/think\n",
+                content="\n",
+                preamble="\n",
+                call=" -> tool/function_call\n",
+                next="\n<|im_start|>assistant",
+                end="<|im_end|>",
+                last="<|im_end|><|endofturn|>",
+                last_call="<|im_end|><|stop|>",
+                shared=True,
+            ),
+        ),
+        turns=("<|im_start|>assistant",),
+        stops=("<|stop|>", "<|endofturn|>"),
+        engine_names={"vllm": ("hyperclovax", "hyperclovax_seed_think_14b")},
+        source="chat template of naver-hyperclovax/HyperCLOVAX-SEED-Think-14B",
+    ),
+)

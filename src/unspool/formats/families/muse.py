@@ -1,0 +1,73 @@
+"""Muse Spark and Muse Glimmer: messages to a recipient, calls as ATEM elements."""
+
+from dataclasses import replace
+
+from unspool.parsing.declaration import ChannelCalls, ChannelLayout, Format, TaggedCalls, TaggedLayout
+
+_ATEM = TaggedCalls(
+    section_open=("<atem:function_calls>",),
+    section_close=("</atem:function_calls>",),
+    call_open=("<atem:invoke",),
+    header_end=(">",),
+    param_open=("<atem:parameter",),
+    key_end=(">",),
+    value_close=("</atem:parameter>",),
+    call_close=("</atem:invoke>",),
+    name_attribute="name",
+    key_attribute="name",
+    qualified=True,
+    written=TaggedLayout(
+        section_pad="\n",
+        after_header="\n",
+        after_param="\n",
+        name=' name="{name}"',
+        key=' name="{key}"',
+    ),
+)
+
+_CHANNELS = ChannelCalls(
+    start="<|start|>",
+    message="<|message|>",
+    ends=("<|eom|>", "<|eot|>", "<|end_of_text|>"),
+    routed_by="recipient",
+    reasoning=("self",),
+    content=("user", "commentary"),
+    dropped=("developer",),
+    unnamed="reasoning",
+    body=_ATEM,
+    written=ChannelLayout(
+        reasoning=" to=self<|message|>",
+        content=" to=user<|message|>",
+        preamble=" to=commentary<|message|>",
+        call=" to={name}<|message|>",
+        next="<|start|>assistant",
+        end="<|eom|>",
+        call_end="<|eom|>",
+        last="<|eot|>",
+        last_call="<|eot|>",
+    ),
+)
+
+_SPARK = Format(
+    name="muse",
+    summary="messages to a recipient: self is reasoning, user content, a tool gets ATEM elements",
+    aliases=("musespark1x", "muse_spark", "atem"),
+    calls=_CHANNELS,
+    turns=("<|start|>assistant",),
+    stops=("<|eot|>", "<|end_of_text|>"),
+    engine_names={"vllm": ("muse", "musespark1x"), "sglang": ("muse",), "mlx-lm": ("muse_spark",)},
+    source="the parsers of vLLM, SGLang and mlx-lm",
+)
+
+FORMATS = (
+    _SPARK,
+    replace(
+        _SPARK,
+        name="muse_glimmer",
+        summary="the messages of muse; one without a recipient is content, as is one that is not all ATEM",
+        aliases=("glimmer",),
+        calls=replace(_CHANNELS, unnamed="content", calls_in_content=True),
+        engine_names={"vllm": ("muse_glimmer",), "ollama": ("glimmer",)},
+        source="chat template and response_template of the checkpoint",
+    ),
+)
