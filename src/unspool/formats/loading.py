@@ -24,6 +24,9 @@ SAMPLES = "samples"
 """The key of a file under which examples of the format stand; the declaration has no such field."""
 
 
+_PLAIN: dict[type, str] = {str: "text", bool: "true or false", int: "whole number"}
+
+
 class FormatFileError(ValueError):
     """A file declares no format; the text says where and why."""
 
@@ -96,10 +99,10 @@ def _fill(kind: type[_T], said: Mapping[str, Any], base: _T | None, place: str) 
 def _value(hint: Any, value: Any, base: Any, where: str) -> Any:
     """The value as the declaration's type has it."""
     origin = get_origin(hint)
-    if hint in (str, bool):
-        if isinstance(value, hint):
+    if hint in _PLAIN:
+        if type(value) is hint:
             return value
-        raise _WrongError(f"{where}: {_said(value)} is no {'text' if hint is str else 'true or false'}")
+        raise _WrongError(f"{where}: {_said(value)} is no {_PLAIN[hint]}")
     if origin is Literal:
         if value in get_args(hint):
             return value
