@@ -12,6 +12,7 @@ from typing import Any
 
 from unspool.formats.registry import get_format
 from unspool.message import Message, ToolCall
+from unspool.parsing.binding import bound
 from unspool.parsing.declaration import (
     Calls,
     ChannelCalls,
@@ -35,14 +36,14 @@ def write(format: str | Format, message: Message, *, prompt: str | None = None) 
 
     The terminator of the turn is not included. Raises :class:`WriteError`.
     """
-    fmt = get_format(format)
+    fmt = bound(get_format(format), prompt=prompt)
     tail = turn_tail(fmt, prompt)
     if isinstance(fmt.calls, ChannelCalls):
         return _channels(fmt.calls, message)
     opened = _open_block(fmt, tail)
     calls = _calls(fmt, message.tool_calls) if message.tool_calls else ""
     block = opened or (fmt.reasoning[0] if fmt.reasoning and message.reasoning is not None else None)
-    if block is None or not block.holds_calls:
+    if block is None or not (block.holds_calls and block.writes_inside):
         text = _reasoning(fmt, message.reasoning, opened)
     else:
         text, calls = _reasoning_with_calls(fmt, block, message, calls, opened=opened is not None), ""
@@ -197,13 +198,21 @@ def _tagged_call(shape: TaggedCalls, call: ToolCall, number: int) -> str:
         elif layout.types == "kind":
             text += f' {shape.type_attribute}="{_KINDS[type(value)]}"'
         text += shape.key_end[0] + layout.between_key_value + shape.value_open + shape.value_pad
-        text += value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text += _tagged_value(shape, value)
         text += shape.value_pad + shape.value_close[0] + layout.after_param
     text += "" if arguments else layout.empty
     text += shape.call_close[0]
     if shape.section_per_call:
         text = shape.section_open[0] + layout.section_pad + text + layout.section_pad + shape.section_close[0]
     return text
+
+
+def _tagged_value(shape: TaggedCalls, value: Any) -> str:
+    if not isinstance(value, str):
+        return repr(value) if shape.python_values else json.dumps(value, ensure_ascii=False)
+    if shape.verbatim and "<" in value:
+        return shape.verbatim[0] + value + shape.verbatim[1]
+    return value
 
 
 def _attribute(shape: TaggedCalls, text: str) -> str:
@@ -264,6 +273,7 @@ def samples(fmt: Format) -> list[tuple[str, str, str]]:
     if fmt.reasoning or isinstance(fmt.calls, ChannelCalls):
         thought = Message(reasoning="I need the weather.", tool_calls=(weather,) if fmt.calls else ())
         cases.append(("reasoning", thought))
+    fmt = bound(fmt)
     return [(name, fmt.start, write(fmt, message)) for name, message in cases]
 
 

@@ -289,8 +289,9 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
     """A call made of elements, or a section of such calls; without its section only an offered name counts."""
 
     def call(offered_only: bool = False) -> Steps[None]:
-        yield from tagged_call(r, shape, offered_only=offered_only)
-        r.end_call()
+        if not (shape.json_body and (yield from _json_body(r, shape, offered_only=offered_only))):
+            yield from tagged_call(r, shape, offered_only=offered_only)
+            r.end_call()
 
     if opened in shape.call_open:
         yield from call(offered_only=bool(shape.section_open))
@@ -308,6 +309,21 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
         r.take(r.pos + len(body))
         raise NotACall("there is no call between the markers")
     yield from _section(r, shape.call_open, shape.section_close, shape.section_open, call)
+
+
+def _json_body(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[bool]:
+    """Reads a call, or a list of calls, that stands as JSON behind a call's opener; ``False`` if none does."""
+    yield from r.space()
+    body = yield from r.at(("{", "["))
+    if body == "{":
+        yield from call_object(r, _LIST, offered_only=offered_only)
+    elif body:
+        yield from json_list(r, _LIST, offered_only=offered_only)
+    else:
+        return False
+    r.end_call()
+    yield from trail(r, shape.call_close, shape.call_open + shape.section_close)
+    return True
 
 
 def python_calls(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:

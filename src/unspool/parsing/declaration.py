@@ -1,6 +1,6 @@
 """What a format is made of: frozen data, no behaviour.
 
-A :class:`Format` says how one model family writes reasoning and calls. Its call syntax is one of five shapes;
+A :class:`Format` says how one model family writes reasoning and calls. Its call syntax is one of six shapes;
 a reader for each lives in this package, and nothing else knows a family's markers. Framing whitespace is a
 *pad*: at most that many characters out of that set, so ``"\\n\\n"`` is up to two newlines.
 """
@@ -22,7 +22,8 @@ class Reasoning:
     start of the turn. ``ends_at``: markers that end an unclosed block at once. ``ends_at_call``: a valid opener
     of a call to an offered tool ends an unclosed block, if no closer follows it. ``holds_calls``: such a call
     stands inside the block, which goes on behind it; ``closes_last``: with content or without, the closer is
-    written behind those calls.
+    written behind those calls. Without ``writes_inside`` the writer puts them behind the block. ``dropped``: markers inside the block that are framing, such as those of notes on
+    a budget; what stands between them is reasoning.
     """
 
     open: str
@@ -38,6 +39,8 @@ class Reasoning:
     ends_at_call: bool = False
     holds_calls: bool = False
     closes_last: bool = True
+    writes_inside: bool = True
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,11 @@ class TaggedCalls:
     name (key) is that attribute of the header, otherwise the header is the name. ``type_attribute`` says whether
     a value is text or JSON. ``value_pad`` is the newline the template puts on both sides of a value.
     ``header_stops`` end a header without being part of it. ``call_open[0]`` is what is written, the rest is
-    accepted as well; so with every tuple here.
+    accepted as well; so with every tuple here. ``verbatim`` are two markers between which a value may stand, so
+    that closers in it are letters. ``type_element`` are two markers that may hold a value's type, between key and
+    value; the schema goes before it. ``json_body``: behind ``call_open`` a JSON object or list of calls may
+    follow. ``python_values``: values other than strings are Python literals. ``drops_keys_alone``: a key without
+    ``value_open`` behind it is no parameter.
     """
 
     call_open: tuple[str, ...]
@@ -153,6 +160,11 @@ class TaggedCalls:
     value_pad: str = ""
     whole_open: str = ""
     whole_close: str = ""
+    verbatim: tuple[str, str] | None = None
+    type_element: tuple[str, str] | None = None
+    json_body: bool = False
+    python_values: bool = False
+    drops_keys_alone: bool = False
     written: TaggedLayout = field(default_factory=lambda: TaggedLayout())
 
 
@@ -168,6 +180,24 @@ class TaggedLayout:
     name: str = "{name}"
     key: str = "{key}"
     types: Literal["", "string", "kind"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementCalls:
+    """Arguments as elements named after their parameters, nested as the values are.
+
+    ``mark`` stands before every tag. ``section`` and ``call`` are the names of the elements around all calls and
+    around one, which names the tool in ``name_attribute``. A value that is a list has one element ``item`` an
+    entry; text beside elements is the member ``text_key``. ``layout`` is written between the elements.
+    """
+
+    mark: str
+    section: str
+    call: str
+    name_attribute: str = "name"
+    item: str = "item"
+    text_key: str = "$text"
+    layout: str = "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +226,10 @@ class ChannelCalls:
     functions: str = "functions."
 
 
-Calls: TypeAlias = JsonCalls | NamedCalls | TaggedCalls | PythonCalls | ChannelCalls
+Calls: TypeAlias = JsonCalls | NamedCalls | TaggedCalls | ElementCalls | PythonCalls | ChannelCalls
+
+SUFFIX = "{suffix}"
+"""In the markers of a format: what each checkpoint has of its own; :func:`bound` puts it in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +244,8 @@ class Format:
     written before a call without content. ``lead`` is the pad at the start of a turn. ``content_end`` (a pad)
     follows content that ends the turn, ``calls_end`` (a pad) the calls, ``turn_end`` closes the turn.
     ``calls_first``: the template writes calls before content.
+    ``suffix`` is what stands for ``{suffix}`` in the markers when neither vocabulary nor prompt says.
+    ``text_filter`` names a class of ``parsing/filters.py`` that mends content and reasoning.
     """
 
     name: str
@@ -233,6 +268,8 @@ class Format:
     turn_end: str = ""
     between_calls: str = ""
     lead: str = ""
+    suffix: str | None = None
+    text_filter: Literal["", "escapes"] = ""
     engine_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     source: str = ""
 

@@ -14,6 +14,7 @@ from unspool.events import (
     ToolCallStart,
     Usage,
 )
+from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format, map_strings, strings
 from unspool.parsing.reader import Reader, Span
 from unspool.parsing.schema import offered_tools
@@ -91,10 +92,12 @@ class Parser(Reader):
         marks: dict[str, str] = {}
         self._detokenizer: Detokenizer | None = None
         self._marks: dict[int, str] = {}
-        shown = format
+        special: Mapping[int, str] = {}
         if tokenizer is not None:
             self._detokenizer = Detokenizer(tokenizer)
             special = self._detokenizer.special
+        shown = format = bound(format, vocabulary=special.values(), prompt=prompt)
+        if tokenizer is not None:
             marks = sentinels(special, strings(format))
             self._marks = {token: marks.get(text, "") for token, text in special.items()}
             shown = map_strings(format, marks)

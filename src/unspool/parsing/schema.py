@@ -168,8 +168,16 @@ LONGEST = 64
 """Characters after which a value in a union with string is a string, unless it began with a bracket."""
 
 
-def fate(types: Types, text: str) -> Literal["text", "open", "held"]:
-    """What a value that begins with ``text`` can be: only a string, not known yet, or known at its end."""
+def named_type(name: str) -> Types:
+    """The type of this name, in any of its spellings; empty for an unknown one."""
+    return frozenset(filter(None, (_NAMES.get(name.strip().lower()),)))
+
+
+def fate(types: Types, text: str, *, python: bool = False) -> Literal["text", "open", "held"]:
+    """What a value that begins with ``text`` can be: only a string, not known yet, or known at its end.
+
+    ``python``: it may be a Python literal.
+    """
     if types == STRING:
         return "text"
     if types and "string" not in types:
@@ -184,15 +192,16 @@ def fate(types: Types, text: str) -> Literal["text", "open", "held"]:
         return "open"
     if (not types or not types.isdisjoint({"integer", "number"})) and _NUMBER_SO_FAR.fullmatch(text):
         return "open"
-    words = any(word.startswith(start) for word in ("true", "false", "null"))
+    constants = ("true", "false", "null", *(("True", "False", "None") if python else ()))
+    words = any(word.startswith(start) for word in constants)
     return "open" if words and (not types or not types.isdisjoint({"boolean", "null"})) else "text"
 
 
-def convert(text: str, types: Types) -> str:
+def convert(text: str, types: Types, *, python: bool = False) -> str:
     """The JSON text that the value's text stands for under these types.
 
     A string type alone keeps the text. In a union with string, another member wins only if the text is exactly
-    its JSON. Without a string, Python's spellings count too. What fits nothing stays text.
+    its JSON. Without a string, or with ``python``, Python's spellings count too. What fits nothing stays text.
     """
     if types == STRING:
         return quote(text)
@@ -202,7 +211,10 @@ def convert(text: str, types: Types) -> str:
         if found is not None or types == JSON:
             return found or quote(text)
     elif not types or "string" in types:
-        return _exact(stripped, types) or quote(text)
+        found = _exact(stripped, types)
+        if found is None and python and (spelled := literal(stripped)) is not None:
+            found = _exact(spelled, types)
+        return found or quote(text)
     for member in ("null", "integer", "number", "boolean", "object", "array"):
         if member in types:
             found = _CONVERT[member](stripped)

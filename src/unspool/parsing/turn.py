@@ -132,6 +132,7 @@ def _inside(fmt: Format, block: Reasoning, marks: tuple[str, ...]) -> tuple[Watc
             (block.close_pad, marks if block.ends_at_call or block.holds_calls else ()),
             ("", block.ends_at),
             ("", fmt.stops),
+            ("", block.dropped),
         ),
         Watch((block.close_pad, closers)),
     )
@@ -293,8 +294,8 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
             return True
         if found.lastindex == 3:
             return True
-        if found.lastindex == 4:
-            r.take(found.end(), "framing", "ends the turn")
+        if found.lastindex in (4, 5):
+            r.take(found.end(), "framing", "ends the turn" if found.lastindex == 4 else "marks a note")
         elif (yield from _call_inside(r, g, block, closer, found.end() - r.pos, mark)):
             return True
 

@@ -16,7 +16,7 @@ from unspool.parsing.codecs.json import escape, finish_arguments, json_object, q
 from unspool.parsing.declaration import TaggedCalls
 from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished, no_space
 from unspool.parsing.scanner import Watch, pattern
-from unspool.parsing.schema import JSON, STRING, Tool, Types, convert, fate
+from unspool.parsing.schema import JSON, STRING, UNTYPED, Tool, Types, convert, fate, named_type
 
 _ATTRIBUTE = pattern(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>/]+))""")
 _NOTHING = Tool("")
@@ -166,7 +166,10 @@ def _whole(r: Reader, shape: TaggedCalls) -> Steps[None]:
 
 
 def _parameter(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments) -> Steps[None]:
-    header, _ = yield from header_text(r, shape.key_end)
+    alone = shape.param_open + shape.call_close if shape.drops_keys_alone else ()
+    header, mark = yield from header_text(r, shape.key_end, alone)
+    if mark in alone:
+        return
     types: Types | None = None
     if shape.key_attribute:
         found = attributes(header, entities=shape.attribute_entities)
@@ -181,32 +184,76 @@ def _parameter(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments)
         key = header.strip()
     if not key:
         raise NotACall("a parameter has no name")
+    types = tool.type_of(key) if types is None else types
+    if shape.type_element:
+        named = yield from _type_element(r, *shape.type_element)
+        types = types or named
     if shape.value_open:
         yield from r.space()
         if (yield from r.at((shape.value_open,))):
             r.take(r.pos + len(shape.value_open), "framing", "opens the value")
+        elif alone and (yield from r.at(alone)):
+            return
     yield from r.pad(shape.value_pad, "the template's newline before a value")
-    wanted = arguments.key(key)
-    value = _Value(r, tool.type_of(key) if types is None else types, wanted)
-    yield from _value(r, shape, tool, arguments, value)
+    value = _Value(r, types, arguments.key(key), python=shape.python_values)
+    if shape.verbatim and (yield from r.at((shape.verbatim[0],))):
+        yield from _verbatim(r, shape, *shape.verbatim, value)
+    else:
+        yield from _value(r, shape, tool, arguments, value)
     value.end()
+
+
+def _type_element(r: Reader, opener: str, closer: str) -> Steps[Types]:
+    """The type that an element between key and value names; empty without one."""
+    yield from r.space()
+    if not (yield from r.at((opener,))):
+        return UNTYPED
+    r.take(r.pos + len(opener), "framing", "opens the type")
+    name, _ = yield from header_text(r, (closer,))
+    return named_type(name)
+
+
+def _verbatim(r: Reader, shape: TaggedCalls, opener: str, closer: str, value: _Value) -> Steps[None]:
+    """Reads a value between two markers of its own; the closer counts only where the value may end."""
+    r.take(r.pos + len(opener), "framing", "verbatim")
+    watch = _header_watch((closer,), ())
+    while True:
+        found = watch.find(r.text, r.pos, r.final)
+        value.text(found.start() if found else len(r.text))
+        if found is None:
+            if r.final:
+                raise Unfinished("the text ends inside a value")
+            value.flow(watch.stop)
+        elif not found.lastindex:
+            r.wait_for(watch)
+        elif (yield from _followed_by(r, len(closer), shape.value_close + shape.param_open + shape.call_close)):
+            r.take(r.pos + len(closer), "framing", "end of what is verbatim")
+            yield from r.space()
+            if mark := (yield from r.at(shape.value_close)):
+                r.take(r.pos + len(mark), "framing", "closes the value")
+            return
+        else:
+            value.text(r.pos + 1)
+            continue
+        yield
 
 
 class _Value:
     """One value's text on its way to JSON: streamed once it can only be a string, otherwise held."""
 
-    __slots__ = ("_fate", "_held", "_r", "_types", "_wanted")
+    __slots__ = ("_fate", "_held", "_python", "_r", "_types", "_wanted")
 
-    def __init__(self, r: Reader, types: Types, wanted: bool) -> None:
+    def __init__(self, r: Reader, types: Types, wanted: bool, *, python: bool = False) -> None:
         self._r = r
         self._types = types
         self._wanted = wanted
+        self._python = python
         self._held: list[str] = []
         self._decide()
 
     def _decide(self) -> None:
         text = "".join(self._held)
-        self._fate = fate(self._types, text)
+        self._fate = fate(self._types, text, python=self._python)
         if self._fate == "text":
             if self._wanted:
                 self._r.arguments('"' + escape(text))
@@ -237,7 +284,7 @@ class _Value:
         if self._fate == "text":
             self._r.arguments('"')
         else:
-            self._r.arguments(convert("".join(self._held), self._types))
+            self._r.arguments(convert("".join(self._held), self._types, python=self._python))
 
 
 def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments, value: _Value) -> Steps[None]:
