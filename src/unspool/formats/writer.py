@@ -7,15 +7,18 @@ It reads the same declarations as the parser, so ``parse(write(message)) == mess
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from unspool.formats.registry import get_format
 from unspool.message import Message, ToolCall
 from unspool.parsing.binding import bound
+from unspool.parsing.codecs.elements import ITEM, TEXT
 from unspool.parsing.declaration import (
     Calls,
     ChannelCalls,
+    ElementCalls,
     Format,
     JsonCalls,
     NamedCalls,
@@ -132,6 +135,8 @@ def _around(fmt: Format, shape: Calls, parts: list[str]) -> str:
         case TaggedCalls(section_per_call=False) if shape.section_open:
             pad = shape.written.section_pad
             return shape.section_open[0] + pad + joined + pad + shape.section_close[0]
+        case ElementCalls():
+            return shape.section_open + shape.layout + joined + shape.layout + shape.section_close
         case PythonCalls():
             return f"[{joined}]"
     return joined
@@ -219,6 +224,45 @@ def _attribute(shape: TaggedCalls, text: str) -> str:
     return text.replace("&", "&amp;").replace('"', "&quot;") if shape.attribute_entities else text
 
 
+def _element_call(shape: ElementCalls, call: ToolCall, _: int) -> str:
+    text = f'{shape.call_open}{shape.name_attribute}="{call.name}">{shape.layout}'
+    for key, value in json.loads(call.arguments).items():
+        if not _TAG.fullmatch(key):
+            raise WriteError(f"{key!r} can't name an element, so a call of {call.name!r} can't be written")
+        text += _element(shape, key, value, shape.layout) + shape.layout
+    return text + shape.call_close
+
+
+_TAG = re.compile(r"[^\s<>/][^\s<>]*")
+
+
+def _element(shape: ElementCalls, name: str, value: Any, layout: str = "") -> str:
+    before = f"{shape.element_open}{name}>"
+    after = f"{shape.element_close}{name}>"
+    if isinstance(value, str):
+        return before + value + after
+    if not (isinstance(value, list | Mapping) and _reads_back(value)):
+        return before + json.dumps(value, ensure_ascii=False) + after
+    members = [(ITEM, item) for item in value] if isinstance(value, list) else value.items()
+    inside = layout.join(_element(shape, key, item) for key, item in members)
+    return before + layout + inside + layout + after
+
+
+def _reads_back(value: Any) -> bool:
+    """Whether elements carry the value without a schema; if not, its JSON does."""
+    if isinstance(value, str):
+        try:
+            json.loads(value)
+        except ValueError:
+            return True
+        return False
+    if isinstance(value, Mapping):
+        names = set(value)
+        tags = all(map(_TAG.fullmatch, names)) and TEXT not in names and names != {ITEM}
+        return bool(value) and tags and all(map(_reads_back, value.values()))
+    return not isinstance(value, list) or (bool(value) and all(map(_reads_back, value)))
+
+
 def _python_call(_: PythonCalls, call: ToolCall, __: int) -> str:
     arguments = json.loads(call.arguments)
     for key in arguments:
@@ -241,6 +285,7 @@ _WRITERS: dict[type, Any] = {
     JsonCalls: _json_call,
     NamedCalls: _named_call,
     TaggedCalls: _tagged_call,
+    ElementCalls: _element_call,
     PythonCalls: _python_call,
 }
 

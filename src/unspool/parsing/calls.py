@@ -12,11 +12,19 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NoReturn
 
+from unspool.parsing.codecs.elements import element_call
 from unspool.parsing.codecs.json import call_object, finish_arguments, json_object, stop, without_arguments
 from unspool.parsing.codecs.python import identifier, keyword_arguments
 from unspool.parsing.codecs.relaxed import relaxed_object
 from unspool.parsing.codecs.tagged import header_text, tagged_call
-from unspool.parsing.declaration import JsonCalls, NamedCalls, PythonCalls, RelaxedArguments, TaggedCalls
+from unspool.parsing.declaration import (
+    ElementCalls,
+    JsonCalls,
+    NamedCalls,
+    PythonCalls,
+    RelaxedArguments,
+    TaggedCalls,
+)
 from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished
 from unspool.parsing.scanner import Watch, pattern
 
@@ -309,6 +317,21 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
         r.take(r.pos + len(body))
         raise NotACall("there is no call between the markers")
     yield from _section(r, shape.call_open, shape.section_close, shape.section_open, call)
+
+
+def element_calls(r: Reader, shape: ElementCalls, opened: str) -> Steps[None]:
+    """A call made of nested elements, or a section of such calls; without its section an offered name counts."""
+
+    def call(offered_only: bool = False) -> Steps[None]:
+        yield from element_call(r, shape, offered_only=offered_only)
+        r.end_call()
+
+    if opened == shape.call_open:
+        yield from call(offered_only=True)
+        yield from trail(r, (shape.section_close,), (shape.call_open, shape.section_open))
+    else:
+        yield from r.space()
+        yield from _section(r, (shape.call_open,), (shape.section_close,), (shape.section_open,), call)
 
 
 def _json_body(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[bool]:

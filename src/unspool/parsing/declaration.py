@@ -186,18 +186,19 @@ class TaggedLayout:
 class ElementCalls:
     """Arguments as elements named after their parameters, nested as the values are.
 
-    ``mark`` stands before every tag. ``section`` and ``call`` are the names of the elements around all calls and
-    around one, which names the tool in ``name_attribute``. A value that is a list has one element ``item`` an
-    entry; text beside elements is the member ``text_key``. ``layout`` is written between the elements.
+    ``call_open`` header ``>``, then for each parameter ``element_open`` name ``>`` value ``element_close`` name
+    ``>``, then ``call_close``; all calls stand in a section. The header names the tool in ``name_attribute``.
+    ``layout`` is written between tags, but not between those of nested values.
     """
 
-    mark: str
-    section: str
-    call: str
+    section_open: str
+    section_close: str
+    call_open: str
+    call_close: str
+    element_open: str
+    element_close: str
     name_attribute: str = "name"
-    item: str = "item"
-    text_key: str = "$text"
-    layout: str = "\n"
+    layout: str = ""
 
 
 @dataclass(frozen=True, slots=True)

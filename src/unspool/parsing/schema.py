@@ -45,6 +45,35 @@ _LOOSE_NUMBER = pattern(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NUMBER_SO_FAR = pattern(r"\s*[+-]?[0-9.eE+-]*\s*")
 
 
+class Schema:
+    """A place in a tool's schema, for values whose parts are typed one by one; each place resolved once."""
+
+    __slots__ = ("_entry", "_members", "_parts", "_root", "types")
+
+    def __init__(self, schemas: Iterable[Any] = (), root: Mapping[str, Any] | None = None) -> None:
+        self._root = root or {}
+        self._parts = [part for schema in schemas for part in _parts(schema, self._root, set())]
+        self._members: dict[str, Schema] = {}
+        self._entry: Schema | None = None
+        self.types: Types = frozenset().union(*map(_own_types, self._parts))
+
+    def member(self, name: str) -> Schema:
+        """The schema of an object's member."""
+        if name not in self._members:
+            properties = [part["properties"] for part in self._parts if isinstance(part.get("properties"), Mapping)]
+            declared = [members[name] for members in properties if name in members]
+            others = [part.get("additionalProperties") for part in self._parts]
+            self._members[name] = Schema(declared or others, self._root)
+        return self._members[name]
+
+    @property
+    def entry(self) -> Schema:
+        """The schema of a list's entries."""
+        if self._entry is None:
+            self._entry = Schema([part.get("items") for part in self._parts], self._root)
+        return self._entry
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """An offered tool: its name, its parameters' types, which are required, the type of undeclared ones."""
@@ -53,6 +82,7 @@ class Tool:
     types: Mapping[str, Types] = field(default_factory=dict)
     required: tuple[str, ...] = ()
     others: Types = UNTYPED
+    schema: Schema = field(default_factory=Schema)
 
     def type_of(self, parameter: str) -> Types:
         """The JSON types the parameter may have; empty if the schema is silent."""
@@ -87,7 +117,7 @@ def _tool(name: str, schema: Mapping[str, Any]) -> Tool:
             required += [key for key in part["required"] if isinstance(key, str)]
         if isinstance(part.get("additionalProperties"), Mapping):
             others = resolve(part["additionalProperties"], schema)
-    return Tool(name, types, tuple(required), others)
+    return Tool(name, types, tuple(required), others, Schema([schema], schema))
 
 
 def _parts(schema: Any, root: Mapping[str, Any], seen: set[int]) -> list[Mapping[str, Any]]:

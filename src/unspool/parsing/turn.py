@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from unspool.parsing.calls import json_calls, named_calls, python_calls, tagged_calls
+from unspool.parsing.calls import element_calls, json_calls, named_calls, python_calls, tagged_calls
 from unspool.parsing.channels import channels
 from unspool.parsing.declaration import (
     Calls,
     ChannelCalls,
+    ElementCalls,
     Format,
     JsonCalls,
     NamedCalls,
@@ -41,6 +42,7 @@ _READERS: dict[type, Callable[[Reader, Any, str], Steps[None]]] = {
     JsonCalls: json_calls,
     NamedCalls: named_calls,
     TaggedCalls: tagged_calls,
+    ElementCalls: element_calls,
     PythonCalls: python_calls,
 }
 
@@ -73,6 +75,8 @@ def _openers(calls: Calls | None) -> tuple[str, ...]:
             return calls.open
         case NamedCalls():
             return tuple(mark for mark in (calls.section_open, calls.open) if mark)
+        case ElementCalls():
+            return (calls.section_open, calls.call_open)
         case TaggedCalls():
             return calls.section_open + calls.call_open
     return ()

@@ -74,7 +74,7 @@ def _header_watch(ends: tuple[str, ...], stops: tuple[str, ...]) -> Watch:
     return Watch(("", ends), ("", stops))
 
 
-class _Arguments:
+class Arguments:
     """The object that grows while parameters come."""
 
     __slots__ = ("_keys", "r")
@@ -117,7 +117,7 @@ def tagged_call(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[N
         raise NotACall(f"no tool {name!r} was offered")
     tool = r.tools.get(name, _NOTHING)
     r.start_call(name)
-    arguments = _Arguments(r)
+    arguments = Arguments(r)
     if not closed:
         yield from _parameters(r, shape, tool, arguments)
     if arguments.empty and r.argument_text():
@@ -126,7 +126,7 @@ def tagged_call(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[N
     r.close_call()
 
 
-def _parameters(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments) -> Steps[None]:
+def _parameters(r: Reader, shape: TaggedCalls, tool: Tool, arguments: Arguments) -> Steps[None]:
     whole = ("{",) if shape.section_open and not shape.whole_open else (shape.whole_open,)
     endings = shape.section_close + shape.call_open + r.stops
     while True:
@@ -165,7 +165,7 @@ def _whole(r: Reader, shape: TaggedCalls) -> Steps[None]:
         raise NotACall("text behind the arguments")
 
 
-def _parameter(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments) -> Steps[None]:
+def _parameter(r: Reader, shape: TaggedCalls, tool: Tool, arguments: Arguments) -> Steps[None]:
     alone = shape.param_open + shape.call_close if shape.drops_keys_alone else ()
     header, mark = yield from header_text(r, shape.key_end, alone)
     if mark in alone:
@@ -195,7 +195,7 @@ def _parameter(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments)
         elif alone and (yield from r.at(alone)):
             return
     yield from r.pad(shape.value_pad, "the template's newline before a value")
-    value = _Value(r, types, arguments.key(key), python=shape.python_values)
+    value = Value(r, types, arguments.key(key), python=shape.python_values)
     if shape.verbatim and (yield from r.at((shape.verbatim[0],))):
         yield from _verbatim(r, shape, *shape.verbatim, value)
     else:
@@ -213,7 +213,7 @@ def _type_element(r: Reader, opener: str, closer: str) -> Steps[Types]:
     return named_type(name)
 
 
-def _verbatim(r: Reader, shape: TaggedCalls, opener: str, closer: str, value: _Value) -> Steps[None]:
+def _verbatim(r: Reader, shape: TaggedCalls, opener: str, closer: str, value: Value) -> Steps[None]:
     """Reads a value between two markers of its own; the closer counts only where the value may end."""
     r.take(r.pos + len(opener), "framing", "verbatim")
     watch = _header_watch((closer,), ())
@@ -238,7 +238,7 @@ def _verbatim(r: Reader, shape: TaggedCalls, opener: str, closer: str, value: _V
         yield
 
 
-class _Value:
+class Value:
     """One value's text on its way to JSON: streamed once it can only be a string, otherwise held."""
 
     __slots__ = ("_fate", "_held", "_python", "_r", "_types", "_wanted")
@@ -287,7 +287,7 @@ class _Value:
             self._r.arguments(convert("".join(self._held), self._types, python=self._python))
 
 
-def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments, value: _Value) -> Steps[None]:
+def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: Arguments, value: Value) -> Steps[None]:
     """Reads a value up to its closer, or to where a missing closer must have been."""
     watch = _value_watch(shape)
     while True:
@@ -338,7 +338,7 @@ def _followed_by(r: Reader, offset: int, literals: tuple[str, ...]) -> Steps[boo
         yield
 
 
-def _names_parameter(r: Reader, shape: TaggedCalls, offset: int, tool: Tool, arguments: _Arguments) -> Steps[bool]:
+def _names_parameter(r: Reader, shape: TaggedCalls, offset: int, tool: Tool, arguments: Arguments) -> Steps[bool]:
     """Whether a declared parameter that has no value yet is named ``offset`` characters ahead."""
     while True:
         text = r.text[r.pos + offset : r.pos + offset + HEADER]
