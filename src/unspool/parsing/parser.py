@@ -16,6 +16,7 @@ from unspool.events import (
 )
 from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format, map_strings, strings
+from unspool.parsing.filters import event_filter
 from unspool.parsing.reader import Reader, Span
 from unspool.parsing.schema import offered_tools
 from unspool.parsing.tokens import Detokenizer, sentinels
@@ -114,6 +115,8 @@ class Parser(Reader):
         self._finished = False
         self._first: list[Event] = []
         self._start_from(prompt, marks)
+        if format.text_filter:
+            self.filter = event_filter(format.text_filter)
 
     def feed(self, text: str) -> list[Event]:
         """Takes the next piece of text, however cut, and returns the events that it makes certain."""
@@ -196,7 +199,7 @@ class Parser(Reader):
             tail = tail.replace(text, char)
         self.begin_prompt(len(tail))
         events = self._step(tail)
-        if self.text[self.pos :].isspace():
+        if not self.holding and self.text[self.pos :].isspace():
             self.pos = len(self.text)
         open_call = self._started is not None or bool(self._closed)
         spoke = any(isinstance(event, ContentDelta | ToolCallStart) for event in events)

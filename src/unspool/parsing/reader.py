@@ -104,6 +104,8 @@ class Reader:
         self.spoke = False
         self.fresh = True
         self.in_prompt = False
+        self.holding = False
+        self.filter: Callable[[list[Event], bool], list[Event]] | None = None
         self.calls_ended = False
         self.stops: tuple[str, ...] = ()
         self._base = 0
@@ -153,7 +155,7 @@ class Reader:
         next(self._steps, None)
         if self._started is not None and not self._silent:
             self._send_pieces()
-        return out
+        return out if self.filter is None else self.filter(out, self.final)
 
     def _let_go(self) -> None:
         """Drops the text that was read for good."""
@@ -210,6 +212,8 @@ class Reader:
         everything read so far is consumed.
         """
         if self._spans is not None or self.pos != len(self.text) or self._keep is not None or self.final:
+            return
+        if self.filter is not None:
             return
         if self._raw is not None:
             self._raw.append(self.text[self._raw_from : self.pos])

@@ -36,6 +36,7 @@ _NAMES = {
     **dict.fromkeys(("array", "arr", "list", "sequence", "tuple"), "array"),
     **dict.fromkeys(("null", "none", "nil"), "null"),
 }
+_PYTHON_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 _MOST_PARTS = 256
 
 _INTEGER = pattern(r"-?[0-9]+")
@@ -222,7 +223,7 @@ def fate(types: Types, text: str, *, python: bool = False) -> Literal["text", "o
         return "open"
     if (not types or not types.isdisjoint({"integer", "number"})) and _NUMBER_SO_FAR.fullmatch(text):
         return "open"
-    constants = ("true", "false", "null", *(("True", "False", "None") if python else ()))
+    constants = ("true", "false", "null", *(_PYTHON_CONSTANTS if python else ()))
     words = any(word.startswith(start) for word in constants)
     return "open" if words and (not types or not types.isdisjoint({"boolean", "null"})) else "text"
 
@@ -242,8 +243,9 @@ def convert(text: str, types: Types, *, python: bool = False) -> str:
             return found or quote(text)
     elif not types or "string" in types:
         found = _exact(stripped, types)
-        if found is None and python and (spelled := literal(stripped)) is not None:
-            found = _exact(spelled, types)
+        if found is None and python:
+            spelled = _PYTHON_CONSTANTS.get(stripped) or literal(stripped)
+            found = _exact(spelled, types) if spelled is not None else None
         return found or quote(text)
     for member in ("null", "integer", "number", "boolean", "object", "array"):
         if member in types:

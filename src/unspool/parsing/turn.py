@@ -348,9 +348,12 @@ def _call_inside(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: i
         held.append(delta)
         return []
 
+    r.holding = True
     while True:
         found = closer.find(r.text, r.pos, r.final)
         end = found.start() if found else len(r.text)
+        if r.final or (found and found.lastindex):
+            r.holding = False
         if r.final and not (found and found.lastindex):
             r.rewind("".join(held) + r.text[r.pos :], start)
             return (yield from _call(r, g, r.pos + size, mark, in_reasoning=True))

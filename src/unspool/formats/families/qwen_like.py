@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from unspool.formats.families.hermes import CHATML_STOPS, CHATML_TURNS, THINK
+from unspool.formats.families.qwen_xml import FORMATS as _QWEN
 from unspool.formats.families.qwen_xml import QWEN_XML
 from unspool.parsing.declaration import Format, Reasoning, map_strings
 
@@ -101,5 +102,15 @@ FORMATS = (
         reasoning=(replace(THINK, after="\n", after_accepts="\n\n", after_prompt=""),),
         engine_names={"vllm": ("granite_thinking_parser",), "sglang": ("granite_thinking_parser",)},
         source="vLLM 0.33 and SGLang; the template wasn't seen",
+    ),
+    replace(
+        next(fmt for fmt in _QWEN if fmt.name == "qwen3_5"),
+        name="minicpm_v",
+        summary="qwen3_5; a backslash and n in content and reasoning are a newline",
+        aliases=("minicpmv", "minicpm_v_4_6", "minicpm_o"),
+        models=(),
+        text_filter="escapes",
+        engine_names={"vllm": ("minicpmv",)},
+        source="vLLM 0.33; the template wasn't seen",
     ),
 )
