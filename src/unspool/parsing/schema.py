@@ -61,7 +61,9 @@ class Schema:
     def member(self, name: str) -> Schema:
         """The schema of an object's member."""
         if name not in self._members:
-            properties = [part["properties"] for part in self._parts if isinstance(part.get("properties"), Mapping)]
+            properties = [
+                part["properties"] for part in self._parts if isinstance(part.get("properties"), Mapping)
+            ]
             declared = [members[name] for members in properties if name in members]
             others = [part.get("additionalProperties") for part in self._parts]
             self._members[name] = Schema(declared or others, self._root)

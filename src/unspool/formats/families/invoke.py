@@ -88,6 +88,7 @@ FORMATS = (
             call_open=(
                 f"{_STEP_CALL}<steptml:invoke",
                 f"{_STEP_CALL}\n<steptml:invoke",
+                "<｜tool_call_begin｜><steptml:invoke",
                 "<steptml:invoke",
             ),
             header_end=(">",),

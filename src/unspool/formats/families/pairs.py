@@ -11,7 +11,6 @@ _LINES = TaggedLayout(after_header="\n", between_key_value="\n", after_param="\n
 _THINK = Reasoning("<think>", "</think>", ends_at_call=True)
 
 
-
 def _horizon_blocks() -> tuple[Reasoning, ...]:
     """One block for each effort; a checkpoint closes any of them with any of the closers."""
     names = ("think", "think_fast", "think_faster")

@@ -58,9 +58,7 @@ FORMATS = (
                 dropped=("<seed:cot_budget_reflect>", "</seed:cot_budget_reflect>"),
             ),
         ),
-        calls=replace(
-            map_strings(QWEN_XML, {"tool_call>": "seed:tool_call>"}), value_pad="", python_values=True
-        ),
+        calls=replace(map_strings(QWEN_XML, {"tool_call>": "seed:tool_call>"}), value_pad="", python_values=True),
         turns=("<seed:bos>assistant\n",),
         stops=("<seed:eos>",),
         before_call="\n\n",
