@@ -28,11 +28,8 @@ def bound(fmt: Format, *, vocabulary: Iterable[str] = (), prompt: str | None = N
     marks = [mark for mark in dict.fromkeys(strings(fmt)) if SUFFIX in mark]
     search = pattern("|".join(re.escape(mark).replace(re.escape(SUFFIX), _ANY) for mark in marks))
     for text in (*vocabulary, prompt or ""):
-        found = None
-        for found in search.finditer(text):
-            pass
-        if found is not None:
-            suffix = next(filter(None, found.groups()))
+        if found := list(search.finditer(text)):
+            suffix = next(filter(None, found[-1].groups()))
             break
     else:
         suffix = fmt.suffix

@@ -22,8 +22,9 @@ class Reasoning:
     start of the turn. ``ends_at``: markers that end an unclosed block at once. ``ends_at_call``: a valid opener
     of a call to an offered tool ends an unclosed block, if no closer follows it. ``holds_calls``: such a call
     stands inside the block, which goes on behind it; ``closes_last``: with content or without, the closer is
-    written behind those calls. Without ``writes_inside`` the writer puts them behind the block. ``dropped``: markers inside the block that are framing, such as those of notes on
-    a budget; what stands between them is reasoning.
+    written behind those calls. Without ``writes_inside`` the writer puts them behind the block. ``dropped``:
+    markers inside the block that are framing, such as those of notes on a budget; what stands between them is
+    reasoning.
     """
 
     open: str

@@ -235,4 +235,10 @@ def turn_tail(fmt: Format, prompt: str | None) -> str:
         ends = [found + len(mark) for mark in turns if mark and (found := prompt.rfind(mark)) >= 0]
         if ends:
             return prompt[max(ends) :]
+    # Of a template whose turns aren't known, only what it leaves open or closed at its very end.
+    end = prompt.rstrip()
+    for block in fmt.reasoning:
+        for mark in (block.open, block.close):
+            if end.endswith(mark):
+                return prompt[len(end) - len(mark) :]
     return prompt

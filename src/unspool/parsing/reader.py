@@ -108,6 +108,7 @@ class Reader:
         self.filter: Callable[[list[Event], bool], list[Event]] | None = None
         self.calls_ended = False
         self.stops: tuple[str, ...] = ()
+        self.barriers: tuple[str, ...] = ()
         self._base = 0
         self._keep: int | None = None
         self._out: list[Event] = []

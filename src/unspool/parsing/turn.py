@@ -339,7 +339,9 @@ def _call_inside(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: i
         r.reasoning(r.pos + size, "a marker that opens no call")
         return False
     if block.holds_calls:
+        r.barriers = (block.close, *block.closes_too)
         yield from _call(r, g, r.pos + size, mark, in_reasoning=True)
+        r.barriers = ()
         return False
     start = r.offset
     held: list[str] = []

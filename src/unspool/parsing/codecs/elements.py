@@ -21,6 +21,12 @@ from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished
 from unspool.parsing.scanner import Watch
 from unspool.parsing.schema import Schema, Tool, convert
 
+ITEM = "item"
+"""The name of an element that is an entry of a list, whatever the schema says."""
+
+TEXT = "$text"
+"""The member that holds text beside children."""
+
 _CONTAINERS = frozenset({"array", "object"})
 
 
@@ -210,7 +216,7 @@ def _json(element: _Element, schema: Schema) -> str:
     """The element as JSON: a list where the schema or the children's names say so, an object, or text."""
     types = schema.types
     if not element.children:
-        if element.text or not types or "string" in types:
+        if element.text.strip() or not types or "string" in types:
             return convert(element.text, types)
         return "[]" if "array" in types else "{}"
     text = element.text.strip()
@@ -235,10 +241,3 @@ def _member(same: list[_Element], schema: Schema) -> str:
 
 def _list(elements: list[_Element], schema: Schema) -> str:
     return "[" + ", ".join(_json(element, schema) for element in elements) + "]"
-
-
-ITEM = "item"
-"""The name of an element that is an entry of a list, whatever the schema says."""
-
-TEXT = "$text"
-"""The member that holds text beside children."""

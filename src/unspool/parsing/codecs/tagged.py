@@ -32,19 +32,20 @@ def attributes(header: str, *, entities: bool = False) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _value_watch(shape: TaggedCalls) -> Watch:
-    """Group 1 closes a value, group 2 opens the next parameter, group 3 closes the call."""
+def _value_watch(shape: TaggedCalls, barriers: tuple[str, ...]) -> Watch:
+    """Group 1 closes a value, 2 opens the next parameter, 3 closes the call, 4 ends what the call stands in."""
     return Watch(
         (shape.value_pad, shape.value_close),
         (shape.value_pad, shape.param_open),
         (shape.value_pad, shape.call_close),
+        ("", barriers),
     )
 
 
 def header_text(r: Reader, ends: tuple[str, ...], stops: tuple[str, ...] = ()) -> Steps[tuple[str, str]]:
     """Reads up to one of ``ends`` (consumed) or ``stops`` (not); returns the text and what ended it."""
-    watch = _header_watch(ends, stops)
-    most = HEADER + max(map(len, ends + stops))
+    watch = _header_watch(ends, stops + r.barriers)
+    most = HEADER + max(map(len, ends + stops + r.barriers))
     offset = 0
     while True:
         window = r.text[r.pos : r.pos + most]
@@ -57,6 +58,8 @@ def header_text(r: Reader, ends: tuple[str, ...], stops: tuple[str, ...] = ()) -
         if found and found.lastindex:
             text = r.spell(r.take(r.pos + offset, "name", "header"))
             mark = found.group(found.lastindex)
+            if mark in r.barriers:
+                raise NotACall("the reasoning ends inside a header")
             if found.lastindex == 1:
                 r.take(r.pos + len(mark), "framing", "end of the header")
             return text, mark
@@ -289,7 +292,7 @@ class Value:
 
 def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: Arguments, value: Value) -> Steps[None]:
     """Reads a value up to its closer, or to where a missing closer must have been."""
-    watch = _value_watch(shape)
+    watch = _value_watch(shape, r.barriers)
     while True:
         found = watch.find(r.text, r.pos, r.final)
         if found is None:
@@ -306,6 +309,8 @@ def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: Arguments, valu
             continue
         literal = found.group(found.lastindex)
         size = found.end() - found.start()
+        if found.lastindex == 4:
+            raise NotACall("the reasoning ends inside a value")
         if found.lastindex == 1:
             after = shape.param_open + shape.call_close + shape.section_close + shape.call_open + r.stops
             if r.certain(literal) or (yield from _followed_by(r, size, after)):
