@@ -7,6 +7,21 @@ table goes from the most particular markers to the most common ones.
 from __future__ import annotations
 
 _RULES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("<seed:tool_call>",), "seed_oss"),
+    (("]<]minimax[>[",), "minimax_m3"),
+    (("<minimax:tool_call>",), "minimax_m2"),
+    (("<steptml:invoke",), "step3"),
+    (("<dots_function_call>",), "dots"),
+    (("<iquestcoder_tool_call>",), "iquest_coder"),
+    (("<iquest_tool_call>",), "iquest_q1"),
+    (("<ifm|tool_call>",), "k2_horizon"),
+    (("<|tool_arg:start|>",), "solar_open2"),
+    (("｜GCML｜",), "gigachat35"),
+    (("<start_function_call>",), "functiongemma"),
+    (("<|begin_of_box|>", "<arg_key>"), "glm4v"),
+    (("<role>ASSISTANT", "<arg_key>"), "ling3"),
+    (("<assistant>", "<arg_key>"), "poolside_v1"),
+    (('<function name="', '<param name="'), "minicpm5"),
     (("<|channel|>", "<|message|>"), "gpt_oss"),
     (("<|tool_call>", "<tool_call|>"), "gemma4"),
     (("<|open|>", "<|sep|>"), "kimi_k3"),

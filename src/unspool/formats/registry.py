@@ -126,5 +126,7 @@ def _combined(name: str) -> Format:
         start=reasoning.start,
         stops=tuple(dict.fromkeys(reasoning.stops + tools.stops)),
         lead=reasoning.lead or tools.lead,
+        suffix=reasoning.suffix if tools.suffix is None else tools.suffix,
+        text_filter=reasoning.text_filter or tools.text_filter,
         engine_names={},
     )

@@ -135,6 +135,19 @@ def test_a_call_that_the_token_limit_cut_is_no_call(parameters: str) -> None:
         assert read("minimax_m3", raw, tools=TOOLS) == Outcome(content=raw)
 
 
+@pytest.mark.parametrize("opened", ["<any>a", "<any><b>a", "<note>a"])
+def test_a_call_that_has_no_end_at_all_ends_where_the_next_one_begins(opened: str) -> None:
+    raw = tags(f'<tool_call>\n<invoke name="order">{opened}<invoke name="get_time">\n</invoke>\n</tool_call>')
+    [order, time] = read("minimax_m3", raw, tools=TOOLS).calls
+    assert (order[0], time) == ("order", TIME[0])
+
+
+def test_calls_of_one_tool_share_its_schema() -> None:
+    parameters = "<items><item><sku>1</sku></item></items>"
+    raw = call(parameters) + call(parameters)
+    assert read("minimax_m3", raw, tools=TOOLS) == Outcome(calls=calls(("order", {"items": [{"sku": "1"}]})) * 2)
+
+
 def test_string_parameters_stream_and_others_come_whole() -> None:
     parser = unspool.Parser(unspool.get_format("minimax_m3"), tools=TOOLS)
     pieces = [tags('<tool_call>\n<invoke name="order">\n<note>one'), " two", tags("</note>\n<any>1"), "2"]

@@ -100,7 +100,8 @@ def test_a_call_inside_the_reasoning_counts_and_the_reasoning_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["A <|tool_call:start|> opens a call.", "Or <|tool_call:start|>get_weather\nno.", SOLAR[:70]]
+    "text",
+    ["A <|tool_call:start|> opens a call.", "Or <|tool_call:start|>get_weather\nno.", SOLAR[:70], SOLAR[:90]],
 )
 def test_a_mention_or_an_abandoned_call_stays_reasoning(text: str) -> None:
     assert read("solar_open2", f"{text}<|think:end|>Hi.", prompt=THINKING) == Outcome(text, "Hi.")
