@@ -140,7 +140,8 @@ class TaggedCalls:
     that closers in it are letters. ``type_element`` are two markers that may hold a value's type, between key and
     value; the schema goes before it. ``json_body``: behind ``call_open`` a JSON object or list of calls may
     follow. ``python_values``: values other than strings are Python literals. ``drops_keys_alone``: a key without
-    ``value_open`` behind it is no parameter.
+    ``value_open`` behind it is no parameter. ``open_ends``: an opener with an offered tool's name behind it ends
+    a value, and the call, that have no closer.
     """
 
     call_open: tuple[str, ...]
@@ -166,6 +167,7 @@ class TaggedCalls:
     json_body: bool = False
     python_values: bool = False
     drops_keys_alone: bool = False
+    open_ends: bool = False
     written: TaggedLayout = field(default_factory=lambda: TaggedLayout())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.conformance.replay import Outcome, calls
@@ -111,6 +113,16 @@ def test_a_mention_or_an_abandoned_call_stays_reasoning(text: str) -> None:
 def test_the_next_boundary_closes_what_has_no_end(missing: str) -> None:
     raw = SOLAR.replace(missing, "", 1) + "<|tool_call:start|>get_time\n<|tool_call:end|>"
     assert read("solar_open2", raw, prompt=THINKING + "<|think:end|>") == Outcome(calls=WEATHER + TIME)
+
+
+def test_a_call_without_any_end_ends_where_the_next_one_opens() -> None:
+    begun = SOLAR[: SOLAR.index("<|tool_arg:end|>\n<|tool_call:end|>")]
+    raw = begun + "<|tool_call:start|>get_time\n<|tool_call:end|>"
+    assert read("solar_open2", raw, prompt=THINKING + "<|think:end|>") == Outcome(calls=WEATHER + TIME)
+    only = SOLAR[: SOLAR.index("<|tool_arg:end|>")]
+    mention = raw.replace(begun, only).replace("get_time\n", "no tool").replace("<|tool_call:end|>", SOLAR[-36:])
+    [(_, arguments)] = read("solar_open2", mention, prompt=THINKING + "<|think:end|>").calls
+    assert json.loads(arguments)["city"].startswith("Paris<|tool_call:start|>no tool")
 
 
 def test_the_first_of_two_values_counts() -> None:

@@ -130,6 +130,7 @@ FORMATS = (
             key_end=("<|tool_arg:value|>",),
             value_close=("<|tool_arg:end|>",),
             call_close=("<|tool_call:end|>",),
+            open_ends=True,
             written=TaggedLayout(after_header="\n", after_param="\n"),
         ),
         turns=("<|im:start|>assistant<|im:content|>",),

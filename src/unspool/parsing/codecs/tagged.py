@@ -33,12 +33,15 @@ def attributes(header: str, *, entities: bool = False) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _value_watch(shape: TaggedCalls, barriers: tuple[str, ...]) -> Watch:
-    """Group 1 closes a value, 2 opens the next parameter, 3 closes the call, 4 ends what the call stands in."""
+    """Group 1 closes a value, 2 opens the next parameter, 3 closes the call, 4 ends what the call stands in,
+    group 5 opens the next call.
+    """
     return Watch(
         (shape.value_pad, shape.value_close),
         (shape.value_pad, shape.param_open),
         (shape.value_pad, shape.call_close),
         ("", barriers),
+        (shape.value_pad, shape.call_open if shape.open_ends else ()),
     )
 
 
@@ -311,7 +314,11 @@ def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: Arguments, valu
         size = found.end() - found.start()
         if found.lastindex == 4:
             raise NotACall("the reasoning ends inside a value")
-        if found.lastindex == 1:
+        if found.lastindex == 5:
+            if r.certain(literal) or (yield from _names_tool(r, shape, size)):
+                r.take(r.pos + size - len(literal), "framing", "the call's closer is missing")
+                return
+        elif found.lastindex == 1:
             after = shape.param_open + shape.call_close + shape.section_close + shape.call_open + r.stops
             if r.certain(literal) or (yield from _followed_by(r, size, after)):
                 r.take(r.pos + size, "framing", "closes the value")
@@ -327,6 +334,16 @@ def _value(r: Reader, shape: TaggedCalls, tool: Tool, arguments: Arguments, valu
             return
         # Only letters: the value goes on behind the marker's first character.
         value.text(r.pos + max(size - len(literal), 0) + 1)
+
+
+def _names_tool(r: Reader, shape: TaggedCalls, offset: int) -> Steps[bool]:
+    """Whether an offered tool is named ``offset`` characters ahead."""
+    while True:
+        text = r.text[r.pos + offset : r.pos + offset + HEADER]
+        ends = [at for mark in shape.header_stops if (at := text.find(mark)) >= 0]
+        if ends or len(text) == HEADER or r.final:
+            return text[: min(ends, default=0)].strip() in r.tools
+        yield
 
 
 def _followed_by(r: Reader, offset: int, literals: tuple[str, ...]) -> Steps[bool]:
