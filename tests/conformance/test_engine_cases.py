@@ -67,12 +67,26 @@ SETUPS: Mapping[str, Setup] = {
     "PythonicToolParser": Setup("pythonic", "<|header_start|>assistant<|header_end|>\n\n"),
     "MistralReasoningParser": Setup("mistral", "[/INST]"),
     "MistralToolParser": Setup("mistral", "[/INST]"),
+    "Step3p5ToolParser": Setup("step3p5", QWEN_TURN + "<think>\n</think>\n"),
+    "Step3p5ReasoningParser": Setup("step3p5", QWEN_TURN + "<think>\n"),
+    "MinimaxM2ToolParser": Setup("minimax_m2", "]~b]ai\n<think>\n\n</think>\n\n"),
+    "MiniMaxM2AppendThinkReasoningParser": Setup("minimax_m2", "]~b]ai\n<think>\n"),
+    "MiniMaxM2ReasoningParser": Setup("minimax_m2", "]~b]ai\n<think>\n"),
+    "HYV3ToolParser": Setup("hy_v3", ""),
+    "HYV3ReasoningParser": Setup("hy_v3", "<think>"),
+    "Step3ToolParser": Setup("step3", "<think>\n</think>"),
+    "SeedOssToolParser": Setup("seed_oss", "<seed:bos>assistant\n"),
+    "SeedOSSReasoningParser": Setup("seed_oss", "<seed:bos>assistant\n<seed:think>"),
+    "NemotronV3ReasoningParser": Setup("nemotron_v3", QWEN_TURN + "<think>\n"),
+    "FunctionGemmaToolParser": Setup("functiongemma", "<start_of_turn>model\n"),
 }
 
 # Where a test's name, not its parser class, says how the prompt ended or which model it is about.
 SETUP_BY_TEST: tuple[tuple[str, Setup], ...] = (
     ("thinking_disabled", QWEN_SILENT),
     ("test_holo2_reasoning_parser", QWEN_THINKING),
+    ("nemotron_v3_without_thinking", Setup("nemotron_v3", QWEN_TURN + "<think></think>")),
+    ("test_hy_v3_reasoning_parser.py::test_reasoning[without_think", Setup("hy_v3", "")),
     ("[pre_v11", Setup("mistral_v3", "[/INST]")),
 )
 
@@ -103,7 +117,10 @@ POLICIES: tuple[Policy, ...] = (
     ),
     Policy(
         "Reasoning and calls of a family are one format, read in one pass.",
-        ("vllm/test_glm4_moe_tool_parser.py::test_extract_tool_calls_with_thinking_tags#0",),
+        (
+            "vllm/test_glm4_moe_tool_parser.py::test_extract_tool_calls_with_thinking_tags#0",
+            "vllm/test_seed_oss_tool_parser.py::test_streaming_tool_calls[tool_call_0_thinking_budget]#0",
+        ),
     ),
     Policy(
         "A reasoning closer at the very start of content is framing, once; anywhere later it is text.",
@@ -175,7 +192,15 @@ POLICIES: tuple[Policy, ...] = (
     ),
     Policy(
         "A value of a parameter without a schema is read as JSON where it is JSON, otherwise it is text.",
-        ("vllm/test_qwen3xml_tool_parser.py::TestQwen3xmlToolParser::test_various_data_types[False]#0",),
+        (
+            "vllm/test_minimax_m2_tool_parser.py::TestSingleInvoke::test_multiple_params#0",
+            "vllm/test_minimax_m2_tool_parser.py::TestMultipleInvokes::test_two_invokes_in_single_delta#0",
+            "vllm/test_minimax_m2_tool_parser.py::TestInternalState::test_prev_tool_call_arr_single#0",
+            "vllm/test_minimax_m2_tool_parser.py::TestDeltaMessageFormat::test_multi_invoke_indices#0",
+            "vllm/test_minimax_m2_tool_parser.py::TestLargeChunks::test_header_and_params_in_separate_chunks#0",
+            "vllm/test_step3_tool_parser.py::TestStep3ToolParser::test_various_data_types[True]#0",
+            "vllm/test_qwen3xml_tool_parser.py::TestQwen3xmlToolParser::test_various_data_types[False]#0",
+        ),
     ),
     Policy(
         "A bare JSON call stands at the start of the content; JSON inside prose is prose.",
@@ -189,6 +214,24 @@ POLICIES: tuple[Policy, ...] = (
         ("vllm/test_kimi_k2_tool_parser.py::TestExtractToolCalls::test_invalid_funcall_id_skipped#0",),
     ),
     Policy(
+        "Whether reasoning is shown as content, or instead of content that is missing, is for a server to decide.",
+        (
+            "vllm/test_nemotron_v3_reasoning_parser.py::test_nemotron_v3_force_nonempty_content_returns_content#0",
+            "vllm/test_minimax_m2_append_reasoning_parser.py::test_reasoning[simple_output]#0",
+            "vllm/test_minimax_m2_append_reasoning_parser.py::test_reasoning[simple_output_streaming]#0",
+            "vllm/test_minimax_m2_append_reasoning_parser.py::test_reasoning[no_end_token]#0",
+            "vllm/test_minimax_m2_append_reasoning_parser.py::test_reasoning[no_end_token_streaming]#0",
+            "vllm/test_minimax_m2_append_reasoning_parser.py::test_reasoning[only_end_token]#0",
+            "vllm/test_minimax_m2_append_reasoning_parser.py::test_reasoning[only_end_token_streaming]#0",
+            "vllm/test_minimax_m2_append_reasoning_parser.py::test_reasoning[multiple_lines]#0",
+            "vllm/test_minimax_m2_append_reasoning_parser.py::test_reasoning[multiple_lines_streaming]#0",
+            "vllm/test_minimax_m2_append_reasoning_parser.py::test_reasoning[special_chars]#0",
+            "vllm/test_minimax_m2_append_reasoning_parser.py::test_reasoning[special_chars_streaming]#0",
+            "vllm/test_minimax_m2_append_reasoning_parser.py::test_reasoning[code_output]#0",
+            "vllm/test_minimax_m2_append_reasoning_parser.py::test_reasoning[code_output_streaming]#0",
+        ),
+    ),
+    Policy(
         "The test asserts a fault of its own parser (half a marker as content, lost text, garbled arguments, a "
         "call withheld) or an exception it provokes; other tests of the same parser assert what unspool returns.",
         (
@@ -199,6 +242,8 @@ POLICIES: tuple[Policy, ...] = (
             "vllm/test_glm4_moe_tool_parser.py::test_streaming_incremental_string_value#0",
             "vllm/test_glm4_moe_tool_parser.py::test_streaming_multi_token_chunks#0",
             "vllm/test_mistral_tool_parser.py::test_extract_tool_calls_streaming_exception_returns_none[v11]#0",
+            "vllm/test_step3p5_reasoning_parser.py::test_reasoning[multi_turn_prompt_content]#0",
+            "vllm/test_step3_tool_parser.py::TestStep3ToolParser::test_malformed_input[True]#0",
         ),
     ),
 )

@@ -27,10 +27,14 @@ def message_of(sample: dict[str, Any]) -> Message:
     return Message(expected["reasoning"], expected["content"], written)
 
 
+WRITTEN_BY = {"F37b": "nemotron_v3_super"}
+"""Sections whose checkpoints write another layout than the canonical name's: the variant that writes it."""
+
+
 @pytest.mark.parametrize("sample_id", SAMPLES)
 def test_the_samples_are_written_exactly(sample_id: str) -> None:
     sample = SAMPLES[sample_id]
-    fmt = unspool.get_format(format_of(sample_id))
+    fmt = unspool.get_format(WRITTEN_BY.get(sample_id.split("/")[0], format_of(sample_id)))
     assert write(fmt, message_of(sample), prompt=sample["generation_prompt"]) == sample["raw_output"]
 
 

@@ -7,6 +7,7 @@ markers that are special tokens may stand everywhere: letters and tokens are the
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ from unspool import Format, Message, ToolCall
 from unspool.parsing.declaration import (
     Calls,
     ChannelCalls,
+    ElementCalls,
     JsonArguments,
     JsonCalls,
     NamedCalls,
@@ -28,6 +30,7 @@ from unspool.parsing.declaration import (
     RelaxedArguments,
     TaggedCalls,
 )
+from unspool.parsing.filters import FILTERS
 from unspool.parsing.turn import openers
 
 Texts: TypeAlias = st.SearchStrategy[str]
@@ -117,18 +120,23 @@ def _content(fmt: Format, *, calls: bool, offered: bool, by_id: bool) -> Texts:
         marks = (*shape.ends, shape.start)
     else:
         frame = [mark for frame in fmt.frames for mark in (frame.open, frame.close) if mark]
-        blocks = [mark for block in fmt.reasoning for mark in (block.open, block.close)]
+        blocks = [mark for block in fmt.reasoning for mark in (block.open, block.close, *block.closes_too)]
         marks = (*fmt.stops, *frame, *blocks, *(openers(fmt) if offered else ()))
     syntax = _syntax(fmt, marks, by_id)
     # A closer once more, right behind a call, is framing.
     again = shape.close if calls and fmt.calls_first and isinstance(shape, NamedCalls) else ""
     # A model that puts more layout before a call than its template does means layout.
     pad = fmt.before_call_accepts if calls and fmt.before_call_accepts != fmt.before_call else ""
+    # So does one that puts more behind a reasoning closer.
+    lead = "".join(block.after_accepts for block in fmt.reasoning if block.after_accepts != block.after)
 
     def fits(text: str) -> bool:
         # Layout alone between two markers is framing.
-        doubled = bool(again) and text.lstrip().startswith(again)
-        return bool(text) and not text.isspace() and text[-1] not in pad and not doubled and _free_of(text, syntax)
+        if not text or text.isspace() or text[-1] in pad or text[0] in lead:
+            return False
+        if again and text.lstrip().startswith(again):
+            return False
+        return _free_of(text, syntax) and _passes(fmt, text)
 
     return _texts(fmt, True, by_id).filter(fits)
 
@@ -140,11 +148,21 @@ def _reasoning(fmt: Format, *, offered: bool, by_id: bool) -> Texts:
         syntax = _syntax(fmt, (*shape.ends, shape.start), by_id)
     else:
         block = fmt.reasoning[0]
-        syntax = _syntax(fmt, (block.open, block.close, *block.ends_at, *fmt.stops), by_id)
+        inside = (block.open, block.close, *block.closes_too, *block.ends_at, *block.dropped)
+        syntax = _syntax(fmt, (*inside, *fmt.stops), by_id)
         if offered and block.ends_at_call:
             # A valid call in a block that has no closer yet looks like the end of the block.
             mentioned = _syntax(fmt, openers(fmt), by_id)
-    return _texts(fmt, not mentioned, by_id).filter(lambda text: bool(text) and _free_of(text, syntax, mentioned))
+
+    def fits(text: str) -> bool:
+        return bool(text) and _free_of(text, syntax, mentioned) and _passes(fmt, text)
+
+    return _texts(fmt, not mentioned, by_id).filter(fits)
+
+
+def _passes(fmt: Format, text: str) -> bool:
+    """Whether the format's filter leaves the text alone."""
+    return not fmt.text_filter or FILTERS[fmt.text_filter]().feed(text + " ") == text + " "
 
 
 _NUMBERS = ("0", "-0", "1.0", "1e5", "1E+2", "0.10", "-12.5e-3", "1" * 30, "true", "false", "null")
@@ -186,6 +204,10 @@ def _strings(fmt: Format, by_id: bool) -> Texts:
         return st.just("") | texts.filter(lambda text: _free_of(text, syntax))
     if isinstance(shape, TaggedCalls):
         return st.just("") | texts.filter(lambda text: _fits_in_element(fmt, shape, text, by_id))
+    if isinstance(shape, ElementCalls):
+        # Values are not escaped: any tag in one is a tag.
+        tags = _syntax(fmt, (shape.element_open, shape.element_close), by_id)
+        return st.just("") | texts.filter(lambda text: _free_of(text, tags))
     return st.just("") | texts
 
 
@@ -234,8 +256,10 @@ def _value(draw: st.DrawFn, fmt: Format, kind: str, by_id: bool, depth: int = 2)
             text = draw(texts)
             # Where a value may be text or something else, text that is exactly the other's JSON is the other.
             shape = call_shape(fmt)
-            untold = isinstance(shape, TaggedCalls) and not shape.type_attribute
-            return text + MENTION if untold and _is_json(text.strip()) else text
+            untold = isinstance(shape, ElementCalls) or (
+                isinstance(shape, TaggedCalls) and not shape.type_attribute
+            )
+            return text + MENTION if untold and _is_value(text.strip()) else text
         case "integer":
             return draw(_INTEGERS)
         case "number":
@@ -251,12 +275,15 @@ def _value(draw: st.DrawFn, fmt: Format, kind: str, by_id: bool, depth: int = 2)
     return None
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
+def _is_value(text: str) -> bool:
+    """Whether the text is JSON, or a Python literal, which some families write."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            read(text)
+        except (ValueError, SyntaxError):
+            continue
+        return True
+    return False
 
 
 _NAMES = ("get_weather", "f", "functions", "function", "call", "a.b", "a-b", "_x", "É", "x" * 60, "日本", "null")

@@ -32,11 +32,14 @@ from unspool import (
     ToolCallStart,
 )
 from unspool.formats import write
+from unspool.parsing.binding import bound
 from unspool.parsing.declaration import ChannelCalls, JsonCalls, PythonCalls, strings
 
 # Reasoning of one family before the calls of another: a named shape and one without markers.
 _COMBINED = ("qwen3+mistral", "magistral+llama3_json")
-FORMATS: dict[str, Format] = {fmt.name: fmt for fmt in [*unspool.formats(), *map(unspool.get_format, _COMBINED)]}
+FORMATS: dict[str, Format] = {
+    fmt.name: bound(fmt) for fmt in [*unspool.formats(), *map(unspool.get_format, _COMBINED)]
+}
 every_format = pytest.mark.parametrize("name", FORMATS)
 """By name, since a failing example is printed with its arguments."""
 

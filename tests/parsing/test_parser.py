@@ -225,3 +225,9 @@ def test_explain_says_why_a_call_got_lost() -> None:
     [span] = unspool.explain("qwen3", '<tool_call>{"name": ?}', tools=[WEATHER])[:1]
     assert span.kind == "content"
     assert span.note == "no call: a string is missing"
+
+
+def test_layout_at_the_end_of_a_prompt_is_no_part_of_a_call_that_the_prompt_began_in_reasoning() -> None:
+    prompt = "<think>\nHm.\n<tool_call>\n<function=f>\n<parameter=a>\nParis\n"
+    message = unspool.parse("qwen3_5", "I think.\n</think>\nHello.", prompt=prompt, tools=[{"name": "f"}])
+    assert (message.reasoning, message.content) == ("I think.", "Hello.")

@@ -15,9 +15,12 @@ from typing import Any
 
 from unspool.formats.registry import get_format
 from unspool.message import Message, ToolCall
+from unspool.parsing.binding import bound
+from unspool.parsing.codecs.elements import ITEM, TEXT
 from unspool.parsing.declaration import (
     Calls,
     ChannelCalls,
+    ElementCalls,
     Format,
     JsonArguments,
     JsonCalls,
@@ -53,7 +56,7 @@ def write(format: str | Format, message: Message, *, prompt: str | None = None) 
 
     The terminator of the turn is not included. Raises :class:`WriteError`.
     """
-    fmt = get_format(format)
+    fmt = bound(get_format(format), prompt=prompt)
     tail = turn_tail(fmt, prompt)
     if isinstance(fmt.calls, ChannelCalls):
         return _channels(fmt, fmt.calls, message).removeprefix(tail)
@@ -62,7 +65,7 @@ def write(format: str | Format, message: Message, *, prompt: str | None = None) 
     opened = _open_block(fmt, tail)
     calls = _calls(fmt, message.tool_calls) if message.tool_calls else ""
     block = opened or (fmt.reasoning[0] if fmt.reasoning and message.reasoning is not None else None)
-    if block is None or not block.holds_calls:
+    if block is None or not (block.holds_calls and block.writes_inside):
         text = _reasoning(fmt, message.reasoning, opened)
     else:
         text, calls = _reasoning_with_calls(fmt, block, message, calls, opened=opened is not None), ""
@@ -151,6 +154,8 @@ def _around(fmt: Format, shape: Calls, parts: list[str]) -> str:
         case TaggedCalls(section_per_call=False) if shape.section_open:
             pad = shape.written.section_pad
             return shape.section_open[0] + pad + joined + pad + shape.section_close[0]
+        case ElementCalls():
+            return shape.section_open + shape.layout + joined + shape.layout + shape.section_close
         case PythonCalls():
             return f"[{joined}]"
     return joined
@@ -236,7 +241,7 @@ def _tagged_call(shape: TaggedCalls, call: ToolCall, number: int) -> str:
         elif layout.types == "kind":
             text += f' {shape.type_attribute}="{_KINDS[type(value)]}"'
         text += shape.key_end[0] + layout.between_key_value + shape.value_open + shape.value_pad
-        text += value if isinstance(value, str) else _json(value)
+        text += _tagged_value(shape, value)
         text += shape.value_pad + shape.value_close[0] + layout.after_param
     text += "" if arguments else layout.empty
     text += shape.call_close[0] if shape.call_open else ""
@@ -245,8 +250,64 @@ def _tagged_call(shape: TaggedCalls, call: ToolCall, number: int) -> str:
     return text
 
 
+def _tagged_value(shape: TaggedCalls, value: Any) -> str:
+    if not isinstance(value, str):
+        return _repr(value) if shape.python_values else _json(value)
+    if shape.verbatim and "<" in value:
+        return shape.verbatim[0] + value + shape.verbatim[1]
+    return value
+
+
+def _repr(value: Any) -> str:
+    """The value as Python shows it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: {_repr(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_repr, value)) + "]"
+    return value.text if isinstance(value, _Number) else repr(value)
+
+
 def _attribute(shape: TaggedCalls, text: str) -> str:
     return text.replace("&", "&amp;").replace('"', "&quot;") if shape.attribute_entities else text
+
+
+def _element_call(shape: ElementCalls, call: ToolCall, _: int) -> str:
+    text = f'{shape.call_open}{shape.name_attribute}="{call.name}">{shape.layout}'
+    for key, value in _read(call.arguments).items():
+        if not _TAG.fullmatch(key):
+            raise WriteError(f"{key!r} can't name an element, so a call of {call.name!r} can't be written")
+        text += _element(shape, key, value, shape.layout) + shape.layout
+    return text + shape.call_close
+
+
+_TAG = re.compile(r"[^\s<>/][^\s<>]*")
+
+
+def _element(shape: ElementCalls, name: str, value: Any, layout: str = "") -> str:
+    before = f"{shape.element_open}{name}>"
+    after = f"{shape.element_close}{name}>"
+    if isinstance(value, str):
+        return before + value + after
+    if not (isinstance(value, list | Mapping) and _reads_back(value)):
+        return before + _json(value) + after
+    members = [(ITEM, item) for item in value] if isinstance(value, list) else value.items()
+    inside = layout.join(_element(shape, key, item) for key, item in members)
+    return before + layout + inside + layout + after
+
+
+def _reads_back(value: Any) -> bool:
+    """Whether elements carry the value without a schema; if not, its JSON does."""
+    if isinstance(value, str):
+        try:
+            json.loads(value)
+        except ValueError:
+            return True
+        return False
+    if isinstance(value, Mapping):
+        names = set(value)
+        tags = all(map(_TAG.fullmatch, names)) and TEXT not in names and names != {ITEM}
+        return bool(value) and tags and all(map(_reads_back, value.values()))
+    return not isinstance(value, list) or (bool(value) and all(map(_reads_back, value)))
 
 
 def _python_call(_: PythonCalls, call: ToolCall, __: int) -> str:
@@ -271,6 +332,7 @@ _WRITERS: dict[type, Any] = {
     JsonCalls: _json_call,
     NamedCalls: _named_call,
     TaggedCalls: _tagged_call,
+    ElementCalls: _element_call,
     PythonCalls: _python_call,
 }
 
@@ -313,6 +375,7 @@ def samples(fmt: Format) -> list[tuple[str, str, str]]:
     if fmt.reasoning or isinstance(fmt.calls, ChannelCalls):
         thought = Message(reasoning="I need the weather.", tool_calls=(weather,) if fmt.calls else ())
         cases.append(("reasoning", thought))
+    fmt = bound(fmt)
     return [(name, fmt.start, write(fmt, message)) for name, message in cases]
 
 

@@ -14,11 +14,19 @@ from functools import lru_cache
 from typing import NoReturn
 
 from unspool.parsing.callobject import call_object, json_list, without_arguments
+from unspool.parsing.codecs.elements import element_call
 from unspool.parsing.codecs.json import finish_arguments, json_object
 from unspool.parsing.codecs.python import identifier, keyword_arguments, word_end
 from unspool.parsing.codecs.relaxed import relaxed_object
 from unspool.parsing.codecs.tagged import tagged_call
-from unspool.parsing.declaration import JsonCalls, NamedCalls, PythonCalls, RelaxedArguments, TaggedCalls
+from unspool.parsing.declaration import (
+    ElementCalls,
+    JsonCalls,
+    NamedCalls,
+    PythonCalls,
+    RelaxedArguments,
+    TaggedCalls,
+)
 from unspool.parsing.markers import header_text, header_watch, seek, trail
 from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import pattern
@@ -227,8 +235,9 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
     """A call made of elements, or a section of such calls; without its section only an offered name counts."""
 
     def call(offered_only: bool = False) -> Steps[None]:
-        yield from tagged_call(r, shape, offered_only=offered_only)
-        r.end_call()
+        if not (shape.json_body and (yield from _json_body(r, shape, offered_only=offered_only))):
+            yield from tagged_call(r, shape, offered_only=offered_only)
+            r.end_call()
 
     if opened in shape.call_open:
         yield from call(offered_only=bool(shape.section_open))
@@ -245,6 +254,35 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
         r.take(r.pos + len(body))
         raise NotACall("there is no call between the markers")
     yield from _section(r, shape.call_open, shape.section_close, shape.section_open, call)
+
+
+def element_calls(r: Reader, shape: ElementCalls, opened: str) -> Steps[None]:
+    """A call made of nested elements, or a section of such calls; without its section an offered name counts."""
+
+    def call(offered_only: bool = False) -> Steps[None]:
+        yield from element_call(r, shape, offered_only=offered_only)
+        r.end_call()
+
+    if opened == shape.call_open:
+        yield from call(offered_only=True)
+        yield from trail(r, (shape.section_close,), (shape.call_open, shape.section_open))
+    else:
+        yield from r.space()
+        yield from _section(r, (shape.call_open,), (shape.section_close,), (shape.section_open,), call)
+
+
+def _json_body(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[bool]:
+    """Reads a call, or a list of calls, that stands as JSON behind a call's opener; ``False`` if none does."""
+    body = yield from r.next(("{", "["))
+    if body == "{":
+        yield from call_object(r, _LIST, offered_only=offered_only)
+    elif body:
+        yield from json_list(r, _LIST, offered_only=offered_only)
+    else:
+        return False
+    r.end_call()
+    yield from trail(r, shape.call_close, shape.call_open + shape.section_close)
+    return True
 
 
 def python_calls(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:

@@ -1,6 +1,6 @@
 """What a format is made of: frozen data, no behaviour.
 
-A :class:`Format` says how one model family writes reasoning and calls. Its call syntax is one of five shapes;
+A :class:`Format` says how one model family writes reasoning and calls. Its call syntax is one of six shapes;
 a reader for each lives in this package, and nothing else knows a family's markers. Framing whitespace is a
 *pad*: at most that many characters out of that set, so ``"\\n\\n"`` is up to two newlines.
 """
@@ -22,7 +22,9 @@ class Reasoning:
     start of the turn. ``ends_at``: markers that end an unclosed block at once. ``ends_at_call``: a valid opener
     of a call to an offered tool ends an unclosed block, if no closer follows it. ``holds_calls``: such a call
     stands inside the block, which goes on behind it; ``closes_last``: with content or without, the closer is
-    written behind those calls.
+    written behind those calls. Without ``writes_inside`` the writer puts them behind the block. ``dropped``:
+    markers inside the block that are framing, such as those of notes on a budget; what stands between them is
+    reasoning.
     """
 
     open: str
@@ -38,6 +40,8 @@ class Reasoning:
     ends_at_call: bool = False
     holds_calls: bool = False
     closes_last: bool = True
+    writes_inside: bool = True
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,12 @@ class TaggedCalls:
     ``header_stops`` end a header without being part of it. ``loose`` are those markers that are text inside a
     value whose own opener is none of them. ``call_open[0]`` is what is written, the rest is accepted as well; so
     with every tuple here. ``qualified``: a name may be written twice (``f.f``), or with a namespace that the
-    offered tool lacks, or without the one it has.
+    offered tool lacks, or without the one it has. ``verbatim`` are two markers between which a value may stand, so
+    that closers in it are letters. ``type_element`` are two markers that may hold a value's type, between key and
+    value; the schema goes before it. ``json_body``: behind ``call_open`` a JSON object or list of calls may
+    follow. ``python_values``: values other than strings are Python literals. ``drops_keys_alone``: a key without
+    ``value_open`` behind it is no parameter. ``open_ends``: an opener with an offered tool's name behind it ends
+    a value, and the call, that have no closer.
     """
 
     call_open: tuple[str, ...]
@@ -162,6 +171,12 @@ class TaggedCalls:
     whole_open: str = ""
     whole_close: str = ""
     loose: tuple[str, ...] = ()
+    verbatim: tuple[str, str] | None = None
+    type_element: tuple[str, str] | None = None
+    json_body: bool = False
+    python_values: bool = False
+    drops_keys_alone: bool = False
+    open_ends: bool = False
     written: TaggedLayout = field(default_factory=lambda: TaggedLayout())
 
 
@@ -177,6 +192,25 @@ class TaggedLayout:
     name: str = "{name}"
     key: str = "{key}"
     types: Literal["", "string", "kind"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementCalls:
+    """Arguments as elements named after their parameters, nested as the values are.
+
+    ``call_open`` header ``>``, then for each parameter ``element_open`` name ``>`` value ``element_close`` name
+    ``>``, then ``call_close``; all calls stand in a section. The header names the tool in ``name_attribute``.
+    ``layout`` is written between tags, but not between those of nested values.
+    """
+
+    section_open: str
+    section_close: str
+    call_open: str
+    call_close: str
+    element_open: str
+    element_close: str
+    name_attribute: str = "name"
+    layout: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +281,10 @@ class ChannelCalls:
     calls_in_content: bool = False
 
 
-Calls: TypeAlias = JsonCalls | NamedCalls | TaggedCalls | PythonCalls | ChannelCalls
+Calls: TypeAlias = JsonCalls | NamedCalls | TaggedCalls | ElementCalls | PythonCalls | ChannelCalls
+
+SUFFIX = "{suffix}"
+"""In the markers of a format: what each checkpoint has of its own; :func:`bound` puts it in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +299,10 @@ class Format:
     content and a call; ``before_call_accepts`` widens it for what models do, ``before_call_alone`` is what is
     written before a call without content. ``lead`` is the pad at the start of a turn. ``content_end`` (a pad)
     follows content that ends the turn, ``calls_end`` (a pad) the calls, ``turn_end`` closes the turn.
-    ``calls_first``: the template writes calls before content. For readers of the docs: ``quirks`` are what models
-    and templates of the family do that the samples don't show, ``disagreements`` what other engines make of it.
+    ``calls_first``: the template writes calls before content. ``suffix`` is what stands for ``{suffix}`` in the
+    markers when neither vocabulary nor prompt says. ``text_filter`` names a class of ``parsing/filters.py`` that
+    mends content and reasoning. For readers of the docs: ``quirks`` are what models and templates of the family
+    do that the samples don't show, ``disagreements`` what other engines make of it.
     """
 
     name: str
@@ -287,6 +326,8 @@ class Format:
     turn_end: str = ""
     between_calls: str = ""
     lead: str = ""
+    suffix: str | None = None
+    text_filter: Literal["", "escapes"] = ""
     engine_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     source: str = ""
     quirks: tuple[str, ...] = ()

@@ -62,7 +62,7 @@ def trail(
 
 def header_text(r: Reader, ends: tuple[str, ...], stops: tuple[str, ...] = ()) -> Steps[tuple[str, str]]:
     """Reads up to one of ``ends`` (consumed) or ``stops`` (not); returns the text and what ended it."""
-    watch = header_watch(ends, stops)
+    watch = header_watch(ends, stops + r.barriers)
     most = HEADER + watch.longest
     offset = 0
     while True:
@@ -76,6 +76,8 @@ def header_text(r: Reader, ends: tuple[str, ...], stops: tuple[str, ...] = ()) -
         if found and found.lastindex:
             text = r.spell(r.take(r.pos + offset, "name", "header"))
             mark = found.group(found.lastindex)
+            if mark in r.barriers:
+                raise NotACall("the reasoning ends inside a header")
             if found.lastindex == 1:
                 r.take(r.pos + len(mark), "framing", "end of the header")
             return text, mark

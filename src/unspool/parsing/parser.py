@@ -14,7 +14,9 @@ from unspool.events import (
     ToolCallStart,
     Usage,
 )
+from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format, map_strings, strings
+from unspool.parsing.filters import event_filter
 from unspool.parsing.reader import Reader, Span
 from unspool.parsing.schema import offered_tools
 from unspool.parsing.tokens import Detokenizer, sentinels
@@ -91,10 +93,12 @@ class Parser:
         marks: dict[str, str] = {}
         self._detokenizer: Detokenizer | None = None
         self._marks: dict[int, str] = {}
-        shown = format
+        special: Mapping[int, str] = {}
         if tokenizer is not None:
             self._detokenizer = Detokenizer(tokenizer)
             special = self._detokenizer.special
+        shown = format = bound(format, vocabulary=special.values(), prompt=prompt)
+        if tokenizer is not None:
             marks = sentinels(special, strings(format))
             self._marks = {token: marks.get(text, "") for token, text in special.items()}
             shown = map_strings(format, marks)
@@ -113,6 +117,8 @@ class Parser:
         self._finished = False
         self._first: list[Event] = []
         self._start_from(prompt, marks)
+        if format.text_filter:
+            self.filter = event_filter(format.text_filter)
 
     def feed(self, text: str) -> list[Event]:
         """Takes the next piece of text, however cut, and returns the events that it makes certain."""
@@ -197,7 +203,7 @@ class Parser:
         reader = self._reader
         reader.begin_prompt(len(tail))
         events = reader.step(tail)
-        if reader.text[reader.pos :].isspace():
+        if not reader.holding and reader.text[reader.pos :].isspace():
             reader.pos = len(reader.text)
         spoke = any(isinstance(event, ContentDelta | ToolCallStart) for event in events)
         reader.fresh = not spoke and not reader.call.pending
@@ -232,4 +238,10 @@ def turn_tail(fmt: Format, prompt: str | None) -> str:
         ends = [found + len(mark) for mark in turns if mark and (found := prompt.rfind(mark)) >= 0]
         if ends:
             return prompt[max(ends) :]
+    # Of a template whose turns aren't known, only what it leaves open or closed at its very end.
+    end = prompt.rstrip()
+    for block in fmt.reasoning:
+        for mark in (block.open, block.close):
+            if end.endswith(mark):
+                return prompt[len(end) - len(mark) :]
     return prompt

@@ -117,8 +117,11 @@ class Reader:
         self.spoke = False
         self.fresh = True
         self.in_prompt = False
+        self.holding = False
+        self.filter: Callable[[list[Event], bool], list[Event]] | None = None
         self.stops: tuple[str, ...] = ()
         self.reopens: tuple[str, ...] = ()
+        self.barriers: tuple[str, ...] = ()
         self._base = 0
         self._keep: int | None = None
         self._out: list[Event] = []
@@ -154,7 +157,7 @@ class Reader:
         self._out = out
         next(self.steps, None)
         self.call.send(out)
-        return out
+        return out if self.filter is None else self.filter(out, self.final)
 
     def _let_go(self) -> None:
         """Drops the text that was read for good."""
@@ -211,6 +214,8 @@ class Reader:
         everything read so far is consumed.
         """
         if self.spans is not None or self.pos != len(self.text) or self._keep is not None or self.final:
+            return
+        if self.filter is not None:
             return
         if self._raw is not None:
             self._raw.append(self.text[self._raw_from : self.pos])

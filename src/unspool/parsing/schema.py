@@ -35,12 +35,44 @@ _NAMES = {
     **dict.fromkeys(("array", "arr", "list", "sequence", "tuple"), "array"),
     **dict.fromkeys(("null", "none", "nil"), "null"),
 }
+_PYTHON_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 _MOST_PARTS = 256
 
 _INTEGER = pattern(r"-?[0-9]+")
 _WHOLE = pattern(r"(-?[0-9]+)\.0+")
 _NUMBER = pattern(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NUMBER_SO_FAR = pattern(r"\s*[+-]?[0-9.eE+-]*\s*")
+
+
+class Schema:
+    """A place in a tool's schema, for values whose parts are typed one by one; each place resolved once."""
+
+    __slots__ = ("_entry", "_members", "_parts", "_root", "types")
+
+    def __init__(self, schemas: Iterable[Any] = (), root: Mapping[str, Any] | None = None) -> None:
+        self._root = root or {}
+        self._parts = [part for schema in schemas for part in _parts(schema, self._root, set())]
+        self._members: dict[str, Schema] = {}
+        self._entry: Schema | None = None
+        self.types: Types = frozenset().union(*map(_own_types, self._parts))
+
+    def member(self, name: str) -> Schema:
+        """The schema of an object's member."""
+        if name not in self._members:
+            properties = [
+                part["properties"] for part in self._parts if isinstance(part.get("properties"), Mapping)
+            ]
+            declared = [members[name] for members in properties if name in members]
+            others = [part.get("additionalProperties") for part in self._parts]
+            self._members[name] = Schema(declared or others, self._root)
+        return self._members[name]
+
+    @property
+    def entry(self) -> Schema:
+        """The schema of a list's entries."""
+        if self._entry is None:
+            self._entry = Schema([part.get("items") for part in self._parts], self._root)
+        return self._entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +83,7 @@ class Tool:
     types: Mapping[str, Types] = field(default_factory=dict)
     required: tuple[str, ...] = ()
     others: Types = UNTYPED
+    schema: Schema = field(default_factory=Schema)
 
     def type_of(self, parameter: str) -> Types:
         """The JSON types the parameter may have; empty if the schema is silent."""
@@ -85,7 +118,7 @@ def _tool(name: str, schema: Mapping[str, Any]) -> Tool:
             required += [key for key in part["required"] if isinstance(key, str)]
         if isinstance(part.get("additionalProperties"), Mapping):
             others = resolve(part["additionalProperties"], schema)
-    return Tool(name, types, tuple(required), others)
+    return Tool(name, types, tuple(required), others, Schema([schema], schema))
 
 
 def _parts(schema: Any, root: Mapping[str, Any], seen: set[int]) -> list[Mapping[str, Any]]:
@@ -191,8 +224,16 @@ LONGEST = 64
 """Characters after which a value in a union with string is a string, unless it began with a bracket."""
 
 
-def fate(types: Types, text: str) -> Literal["text", "open", "held"]:
-    """What a value that begins with ``text`` can be: only a string, not known yet, or known at its end."""
+def named_type(name: str) -> Types:
+    """The type of this name, in any of its spellings; empty for an unknown one."""
+    return frozenset(filter(None, (_NAMES.get(name.strip().lower()),)))
+
+
+def fate(types: Types, text: str, *, python: bool = False) -> Literal["text", "open", "held"]:
+    """What a value that begins with ``text`` can be: only a string, not known yet, or known at its end.
+
+    ``python``: it may be a Python literal.
+    """
     if types == STRING:
         return "text"
     if types and "string" not in types:
@@ -207,15 +248,16 @@ def fate(types: Types, text: str) -> Literal["text", "open", "held"]:
         return "open"
     if (not types or not types.isdisjoint({"integer", "number"})) and _NUMBER_SO_FAR.fullmatch(text):
         return "open"
-    words = any(word.startswith(start) for word in ("true", "false", "null"))
+    constants = ("true", "false", "null", *(_PYTHON_CONSTANTS if python else ()))
+    words = any(word.startswith(start) for word in constants)
     return "open" if words and (not types or not types.isdisjoint({"boolean", "null"})) else "text"
 
 
-def convert(text: str, types: Types) -> str:
+def convert(text: str, types: Types, *, python: bool = False) -> str:
     """The JSON text that the value's text stands for under these types.
 
     A string type alone keeps the text. In a union with string, another member wins only if the text is exactly
-    its JSON. Without a string, Python's spellings count too. What fits nothing stays text.
+    its JSON. Without a string, or with ``python``, Python's spellings count too. What fits nothing stays text.
     """
     if types == STRING:
         return quote(text)
@@ -225,7 +267,11 @@ def convert(text: str, types: Types) -> str:
         if found is not None or types == JSON:
             return found or quote(text)
     elif not types or "string" in types:
-        return _exact(stripped, types) or quote(text)
+        found = _exact(stripped, types)
+        if found is None and python:
+            spelled = _PYTHON_CONSTANTS.get(stripped) or literal(stripped)
+            found = _exact(spelled, types) if spelled is not None else None
+        return found or quote(text)
     for member in ("null", "integer", "number", "boolean", "object", "array"):
         if member in types:
             found = _CONVERT[member](stripped)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from unspool.parsing.calls import json_calls, named_calls, python_calls, tagged_calls
+from unspool.parsing.calls import element_calls, json_calls, named_calls, python_calls, tagged_calls
 from unspool.parsing.channels import channels
 from unspool.parsing.declaration import (
     Calls,
     ChannelCalls,
+    ElementCalls,
     Format,
     JsonCalls,
     NamedCalls,
@@ -41,6 +42,7 @@ _READERS: dict[type, Callable[[Reader, Any, str], Steps[None]]] = {
     JsonCalls: json_calls,
     NamedCalls: named_calls,
     TaggedCalls: tagged_calls,
+    ElementCalls: element_calls,
     PythonCalls: python_calls,
 }
 
@@ -75,6 +77,8 @@ def _openers(calls: Calls | None) -> tuple[str, ...]:
             return calls.open
         case NamedCalls():
             return tuple(mark for mark in (calls.section_open, calls.open) if mark)
+        case ElementCalls():
+            return (calls.section_open, calls.call_open)
         case TaggedCalls():
             return calls.section_open + calls.call_open
     return ()
@@ -142,6 +146,7 @@ def _inside(fmt: Format, block: Reasoning, marks: tuple[str, ...]) -> tuple[Watc
             (block.close_pad, marks if block.ends_at_call or block.holds_calls else ()),
             ("", block.ends_at),
             ("", fmt.stops),
+            ("", block.dropped),
         ),
         Watch((block.close_pad, closers)),
     )
@@ -359,6 +364,8 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
             if role == "over":
                 yield from _next_turn(r)
                 return False
+        elif found.lastindex == 5:
+            r.take(found.end(), "framing", "marks a note")
         else:
             size = found.end() - r.pos
             what = yield from _call_inside(r, g, block, None if unclosed else closer, size, mark)
@@ -393,7 +400,9 @@ def _call_inside(
         r.reasoning(r.pos + size, "a marker that opens no call")
         return "goes on"
     if block.holds_calls:
+        r.barriers = (block.close, *block.closes_too)
         yield from _call(r, g, r.pos + size, mark, in_reasoning=True)
+        r.barriers = ()
         return "goes on"
     start = r.offset
     held: list[str] = []
@@ -402,9 +411,12 @@ def _call_inside(
         held.append(delta)
         return []
 
+    r.holding = closer is not None
     while closer:
         found = closer.find(r.text, r.pos, r.final)
         end = found.start() if found else len(r.text)
+        if r.final or (found and found.lastindex):
+            r.holding = False
         if r.final and not (found and found.lastindex):
             r.rewind("".join(held) + r.text[r.pos :], start)
             break

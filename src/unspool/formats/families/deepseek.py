@@ -1,4 +1,7 @@
-"""DeepSeek V3 and R1 (a code fence), V3.1 (JSON), V3.2 to V4.1 (DSML elements that say what is a string)."""
+"""DeepSeek V3 and R1 (a code fence), V3.1 (JSON), V3.2 to V4.1 (DSML elements that say what is a string).
+
+GigaChat 3.5 writes DSML with a marker of its own.
+"""
 
 from dataclasses import replace
 
@@ -26,9 +29,8 @@ _SECTION = NamedCalls(
 )
 
 
-def _dsml(section: str, space: str) -> TaggedCalls:
-    """DSML with this section tag; V4.1 writes a space after the marker of every tag, some outputs no marker."""
-    mark = "｜DSML｜"
+def dsml(section: str, space: str, mark: str = "｜DSML｜") -> TaggedCalls:
+    """DSML with this section tag and marker; V4.1 writes a space after the marker, some outputs leave it out."""
     others = ("function_calls", "tool_calls", " calls", "toolcalls", "tool")
     sections = (f"{mark}{space}{section}", *(mark + name for name in others))
 
@@ -94,7 +96,7 @@ _V32 = Format(
     aliases=("deepseek_v3.2", "deepseekv32", "deepseek_v3_2", "dsml"),
     models=("deepseek-ai/DeepSeek-V3.2",),
     reasoning=(_THINK,),
-    calls=_dsml("function_calls", ""),
+    calls=dsml("function_calls", ""),
     turns=_TURNS,
     start="</think>",
     stops=_STOPS,
@@ -154,7 +156,7 @@ FORMATS = (
         summary="DSML elements in a tool_calls section",
         aliases=("deepseekv4",),
         models=("deepseek-ai/DeepSeek-V4-Flash", "deepseek-ai/DeepSeek-V4-Pro"),
-        calls=_dsml("tool_calls", ""),
+        calls=dsml("tool_calls", ""),
         start="<think>",
         engine_names={
             "vllm": ("deepseek_v4",),
@@ -170,9 +172,22 @@ FORMATS = (
         summary="DSML elements in a calls section, a space after each marker",
         aliases=("deepseek_v4.1", "deepseekv41"),
         models=("deepseek-ai/DeepSeek-V4.1-Flash",),
-        calls=_dsml("calls", " "),
+        calls=dsml("calls", " "),
         start="<think>",
         engine_names={"vllm": ("deepseek_v41",), "sglang": ("deepseekv41", "deepseek-v41")},
         source="encoding script of deepseek-ai/DeepSeek-V4.1-Flash",
+    ),
+    replace(
+        _V32,
+        name="gigachat35",
+        summary="DSML elements with the marker GCML; the prompt opens <think>",
+        aliases=("gigachat3.5", "gcml"),
+        models=(),
+        calls=dsml("tool_calls", "", "｜GCML｜"),
+        turns=(),
+        start="<think>",
+        stops=("<|message_sep|>", "</s>"),
+        engine_names={"sglang": ("gigachat35",)},
+        source="llama.cpp's template of GigaChat 3.5",
     ),
 )

@@ -1,4 +1,4 @@
-"""Gemma 4: relaxed JSON with a quote token, reasoning in a labelled channel that may recur."""
+"""Gemma 4 and FunctionGemma: relaxed JSON with a quote token; Gemma 4 reasons in a labelled channel."""
 
 from dataclasses import replace
 
@@ -38,5 +38,27 @@ FORMATS = (
             "canitoolcall": ("gemma4",),
         },
         source="chat template of google/gemma-4-31B-it",
+    ),
+    Format(
+        name="functiongemma",
+        summary="the calls of gemma4 with <escape> as the quote token; no reasoning",
+        aliases=("function_gemma",),
+        models=("google/functiongemma-270m-it",),
+        calls=NamedCalls(
+            open="<start_function_call>",
+            header_stops=("{", "<end_function_call>"),
+            close="<end_function_call>",
+            arguments=RelaxedArguments("<escape>"),
+            prefixes=("call:", ":"),
+            written_header="call:{name}",
+        ),
+        turns=("<start_of_turn>model\n",),
+        stops=("<start_function_response>", "<end_of_turn>"),
+        engine_names={
+            "vllm": ("functiongemma",),
+            "mlx-lm": ("function_gemma",),
+            "ollama": ("functiongemma",),
+        },
+        source="chat template of google/functiongemma-270m-it",
     ),
 )

@@ -17,7 +17,7 @@ from unspool.parsing.declaration import TaggedCalls
 from unspool.parsing.markers import header_text, header_watch
 from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import Watch, pattern
-from unspool.parsing.schema import JSON, STRING, Tool, Types, convert, fate
+from unspool.parsing.schema import JSON, STRING, UNTYPED, Tool, Types, convert, fate, named_type
 
 _ATTRIBUTE = pattern(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>/]+))""")
 _no_name = pattern(r"[\s<>]").search
@@ -35,9 +35,14 @@ def attributes(header: str, *, entities: bool = False) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _value_watch(pad: str, loose: tuple[str, ...], *literals: tuple[str, ...]) -> Watch:
-    """Looks for the markers around values, in groups; those that are loose are text there."""
-    return Watch(*((pad, tuple(mark for mark in group if mark not in loose)) for group in literals))
+def _value_watch(pad: str, loose: tuple[str, ...], barriers: tuple[str, ...], *marks: tuple[str, ...]) -> Watch:
+    """Looks for the markers around values, in groups; those that are loose are text there.
+
+    Group 1 closes a value, 2 opens the next parameter, 3 closes the call, 4 opens the next call, 5 ends what the
+    call stands in.
+    """
+    groups = [(pad, tuple(mark for mark in group if mark not in loose)) for group in marks]
+    return Watch(*groups, ("", barriers))
 
 
 def _unquoted(name: str, known: Container[str]) -> str:
@@ -54,7 +59,7 @@ def _key(shape: TaggedCalls, header: str, known: Container[str]) -> tuple[str, d
     return found.get(shape.key_attribute, ""), found
 
 
-class _Arguments:
+class Arguments:
     """The object that grows while parameters come."""
 
     __slots__ = ("_keys", "r")
@@ -117,7 +122,7 @@ def tagged_arguments(r: Reader, shape: TaggedCalls, name: str, *, closed: bool =
     """Reads the elements of a call to this tool and closes it; ``closed``: there are none."""
     tool = r.tools.get(name, _NOTHING)
     r.start_call(name)
-    arguments = _Arguments(r)
+    arguments = Arguments(r)
     if not closed:
         yield from _parameters(r, shape, tool, arguments)
     if arguments.empty and r.argument_text():
@@ -126,7 +131,7 @@ def tagged_arguments(r: Reader, shape: TaggedCalls, name: str, *, closed: bool =
     r.close_call()
 
 
-def _parameters(r: Reader, shape: TaggedCalls, tool: Tool, arguments: _Arguments) -> Steps[None]:
+def _parameters(r: Reader, shape: TaggedCalls, tool: Tool, arguments: Arguments) -> Steps[None]:
     whole = ("{",) if shape.section_open and not shape.whole_open else (shape.whole_open,)
     endings = shape.section_close + shape.call_open + r.stops
     marks = shape.param_open + shape.call_close + endings + whole
@@ -167,8 +172,11 @@ def _whole(r: Reader, shape: TaggedCalls) -> Steps[None]:
         raise NotACall("text behind the arguments")
 
 
-def _parameter(r: Reader, shape: TaggedCalls, opened: str, tool: Tool, arguments: _Arguments) -> Steps[None]:
-    header, _ = yield from header_text(r, shape.key_end)
+def _parameter(r: Reader, shape: TaggedCalls, opened: str, tool: Tool, arguments: Arguments) -> Steps[None]:
+    alone = shape.param_open + shape.call_close if shape.drops_keys_alone else ()
+    header, mark = yield from header_text(r, shape.key_end, alone)
+    if mark in alone:
+        return
     types: Types | None = None
     key, found = _key(shape, header, tool.types)
     flag = found.get(shape.type_attribute)
@@ -179,30 +187,74 @@ def _parameter(r: Reader, shape: TaggedCalls, opened: str, tool: Tool, arguments
         types = JSON | (frozenset({flag}) if flag != "false" else tool.type_of(key) - STRING)
     if not key:
         raise NotACall("a parameter has no name")
-    if shape.value_open and (yield from r.next((shape.value_open,))):
-        r.take(r.pos + len(shape.value_open), "framing", "opens the value")
+    types = tool.type_of(key) if types is None else types
+    if shape.type_element:
+        named = yield from _type_element(r, *shape.type_element)
+        types = types or named
+    if shape.value_open:
+        begins = yield from r.next((shape.value_open, *alone))
+        if begins == shape.value_open:
+            r.take(r.pos + len(shape.value_open), "framing", "opens the value")
+        elif begins:
+            return
     yield from r.pad(shape.value_pad, "the template's newline before a value")
-    wanted = arguments.key(key)
-    value = _Value(r, tool.type_of(key) if types is None else types, wanted)
-    yield from _value(r, shape, opened, tool, arguments, value)
+    value = Value(r, types, arguments.key(key), python=shape.python_values)
+    if shape.verbatim and (yield from r.at((shape.verbatim[0],))):
+        yield from _verbatim(r, shape, *shape.verbatim, value)
+    else:
+        yield from _value(r, shape, opened, tool, arguments, value)
     value.end()
 
 
-class _Value:
+def _type_element(r: Reader, opener: str, closer: str) -> Steps[Types]:
+    """The type that an element between key and value names; empty without one."""
+    if not (yield from r.next((opener,))):
+        return UNTYPED
+    r.take(r.pos + len(opener), "framing", "opens the type")
+    name, _ = yield from header_text(r, (closer,))
+    return named_type(name)
+
+
+def _verbatim(r: Reader, shape: TaggedCalls, opener: str, closer: str, value: Value) -> Steps[None]:
+    """Reads a value between two markers of its own; the closer counts only where the value may end."""
+    r.take(r.pos + len(opener), "framing", "verbatim")
+    watch = header_watch((closer,), ())
+    while True:
+        found = watch.find(r.text, r.pos, r.final)
+        value.text(found.start() if found else len(r.text))
+        if found is None:
+            if r.final:
+                raise Unfinished("the text ends inside a value")
+            value.flow(watch.stop)
+        elif not found.lastindex:
+            r.wait_for(watch)
+        elif (yield from _followed_by(r, len(closer), shape.value_close + shape.param_open + shape.call_close)):
+            r.take(r.pos + len(closer), "framing", "end of what is verbatim")
+            if mark := (yield from r.next(shape.value_close)):
+                r.take(r.pos + len(mark), "framing", "closes the value")
+            return
+        else:
+            value.text(r.pos + 1)
+            continue
+        yield
+
+
+class Value:
     """One value's text on its way to JSON: streamed once it can only be a string, otherwise held."""
 
-    __slots__ = ("_fate", "_held", "_r", "_types", "_wanted")
+    __slots__ = ("_fate", "_held", "_python", "_r", "_types", "_wanted")
 
-    def __init__(self, r: Reader, types: Types, wanted: bool) -> None:
+    def __init__(self, r: Reader, types: Types, wanted: bool, *, python: bool = False) -> None:
         self._r = r
         self._types = types
         self._wanted = wanted
+        self._python = python
         self._held: list[str] = []
         self._decide()
 
     def _decide(self) -> None:
         text = "".join(self._held)
-        self._fate = fate(self._types, text)
+        self._fate = fate(self._types, text, python=self._python)
         if self._fate == "text":
             if self._wanted:
                 self._r.arguments('"' + escape(text))
@@ -233,17 +285,19 @@ class _Value:
         if self._fate == "text":
             self._r.arguments('"')
         else:
-            self._r.arguments(convert("".join(self._held), self._types))
+            self._r.arguments(convert("".join(self._held), self._types, python=self._python))
 
 
 def _value(
-    r: Reader, shape: TaggedCalls, opened: str, tool: Tool, arguments: _Arguments, value: _Value
+    r: Reader, shape: TaggedCalls, opened: str, tool: Tool, arguments: Arguments, value: Value
 ) -> Steps[None]:
     """Reads a value up to its closer, or to where a missing closer must have been."""
-    # Group 1 closes the value, group 2 opens the next parameter, group 3 closes the call. Unless the marker of the
-    # parameter is loose itself, loose markers are text in its value.
+    # Unless the marker of the parameter is loose itself, loose markers are text in its value.
     loose = () if opened in shape.loose else shape.loose
-    watch = _value_watch(shape.value_pad, loose, shape.value_close, shape.param_open, shape.call_close)
+    nexts = shape.call_open if shape.open_ends else ()
+    watch = _value_watch(
+        shape.value_pad, loose, r.barriers, shape.value_close, shape.param_open, shape.call_close, nexts
+    )
     while True:
         found = watch.find(r.text, r.pos, r.final)
         if found is None:
@@ -260,7 +314,13 @@ def _value(
             continue
         literal = found.group(found.lastindex)
         size = found.end() - found.start()
-        if found.lastindex == 1:
+        if found.lastindex == 5:
+            raise NotACall("the reasoning ends inside a value")
+        if found.lastindex == 4:
+            if r.certain(literal) or (yield from _names_tool(r, shape, size)):
+                r.take(r.pos + size - len(literal), "framing", "the call's closer is missing")
+                return
+        elif found.lastindex == 1:
             after = shape.param_open + shape.call_close + shape.section_close + shape.call_open + r.stops
             if r.certain(literal) or (yield from _followed_by(r, size, after)):
                 r.take(r.pos + size, "framing", "closes the value")
@@ -278,6 +338,16 @@ def _value(
         value.text(r.pos + max(size - len(literal), 0) + 1)
 
 
+def _names_tool(r: Reader, shape: TaggedCalls, offset: int) -> Steps[bool]:
+    """Whether an offered tool is named ``offset`` characters ahead."""
+    while True:
+        text = r.text[r.pos + offset : r.pos + offset + HEADER]
+        ends = [at for mark in shape.header_stops if (at := text.find(mark)) >= 0]
+        if ends or len(text) == HEADER or r.final:
+            return text[: min(ends, default=0)].strip() in r.tools
+        yield
+
+
 def _followed_by(r: Reader, offset: int, literals: tuple[str, ...]) -> Steps[bool]:
     """Whether, after whitespace, one of the literals or the end of the text stands ``offset`` ahead."""
     if (yield from r.ahead(literals, offset)):
@@ -286,7 +356,7 @@ def _followed_by(r: Reader, offset: int, literals: tuple[str, ...]) -> Steps[boo
     return r.final and end == len(r.text) and end - r.pos - offset <= HOLD
 
 
-def _names_parameter(r: Reader, shape: TaggedCalls, offset: int, tool: Tool, arguments: _Arguments) -> Steps[bool]:
+def _names_parameter(r: Reader, shape: TaggedCalls, offset: int, tool: Tool, arguments: Arguments) -> Steps[bool]:
     """Whether a declared parameter that has no value yet is named ``offset`` characters ahead."""
     while True:
         text = r.text[r.pos + offset : r.pos + offset + HEADER]

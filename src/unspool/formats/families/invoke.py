@@ -1,0 +1,125 @@
+"""Families whose elements name tool and parameter in an attribute, with text typed by schema."""
+
+from unspool.formats.families.hermes import CHATML_STOPS, CHATML_TURNS, THINK
+from unspool.parsing.declaration import Format, Reasoning, TaggedCalls, TaggedLayout
+
+_LINES = TaggedLayout(
+    section_pad="\n", after_header="\n", after_param="\n", name=' name="{name}"', key=' name="{key}"'
+)
+
+
+def _invoke(section: str) -> TaggedCalls:
+    """``<invoke>`` elements in a section of this name."""
+    return TaggedCalls(
+        section_open=(f"<{section}>",),
+        section_close=(f"</{section}>",),
+        call_open=("<invoke",),
+        header_end=(">",),
+        param_open=("<parameter",),
+        key_end=(">",),
+        value_close=("</parameter>",),
+        call_close=("</invoke>",),
+        name_attribute="name",
+        key_attribute="name",
+        written=_LINES,
+    )
+
+
+_STEP_CALL = "<｜tool_call_begin｜>function<｜tool_sep｜>"
+
+FORMATS = (
+    Format(
+        name="minicpm5",
+        summary='<function name="NAME"> with one <param name="KEY"> element a parameter; reasoning in <think>',
+        aliases=("minicpm4", "minicpm4_v3"),
+        reasoning=(THINK,),
+        # Without the space: some models write <functionname=.
+        calls=TaggedCalls(
+            call_open=("<function",),
+            header_end=(">",),
+            param_open=("<param",),
+            key_end=(">",),
+            value_close=("</param>",),
+            call_close=("</function>",),
+            name_attribute="name",
+            key_attribute="name",
+            verbatim=("<![CDATA[", "]]>"),
+            written=TaggedLayout(name=' name="{name}"', key=' name="{key}"'),
+        ),
+        turns=CHATML_TURNS,
+        stops=CHATML_STOPS,
+        before_call="\n",
+        between_calls="\n",
+        engine_names={"vllm": ("minicpm5",), "sglang": ("minicpm5",), "mlx-lm": ("minicpm5",)},
+        source="vLLM 0.33 and SGLang; the template wasn't seen",
+    ),
+    Format(
+        name="minimax_m2",
+        summary='<invoke name="NAME"> elements in <minimax:tool_call>; the prompt opens <think>',
+        aliases=("minimax", "minimax_m2.1", "minimax_m2.5", "minimaxm2"),
+        models=("MiniMaxAI/MiniMax-M2", "MiniMaxAI/MiniMax-M2.5"),
+        reasoning=(THINK,),
+        calls=_invoke("minimax:tool_call"),
+        turns=("]~b]ai\n",),
+        start="<think>\n",
+        stops=("[e~[",),
+        before_call="\n",
+        before_call_alone="\n",
+        between_calls="\n",
+        engine_names={
+            # The append_think parsers differ only in what an API makes of the reasoning.
+            "vllm": ("minimax_m2", "minimax_m2_append_think"),
+            "sglang": ("minimax-m2", "minimax", "minimax-append-think"),
+            "vllm-mlx": ("minimax",),
+            "mlx-lm": ("minimax_m2",),
+            "dynamo": ("minimax_m2",),
+            "smg": ("minimax_m2",),
+        },
+        source="chat template of MiniMaxAI/MiniMax-M2",
+    ),
+    Format(
+        name="step3",
+        summary='<steptml:invoke name="NAME"> between special tokens; the prompt opens <think>',
+        models=("stepfun-ai/step3",),
+        reasoning=(Reasoning("<think>", "</think>", open_pad="\n", ends_at_call=True),),
+        calls=TaggedCalls(
+            section_open=("<｜tool_calls_begin｜>",),
+            section_close=("<｜tool_calls_end｜>",),
+            call_open=(
+                f"{_STEP_CALL}<steptml:invoke",
+                f"{_STEP_CALL}\n<steptml:invoke",
+                "<｜tool_call_begin｜><steptml:invoke",
+                "<steptml:invoke",
+            ),
+            header_end=(">",),
+            param_open=("<steptml:parameter",),
+            key_end=(">",),
+            value_close=("</steptml:parameter>",),
+            call_close=(
+                "</steptml:invoke><｜tool_call_end｜>",
+                "</steptml:invoke>\n<｜tool_call_end｜>",
+                "</steptml:invoke>",
+                "<｜tool_call_end｜>",
+            ),
+            name_attribute="name",
+            key_attribute="name",
+            written=_LINES,
+        ),
+        start="<think>\n",
+        stops=("<|EOT|>",),
+        between_calls="\n",
+        engine_names={"vllm": ("step3",), "sglang": ("step3",), "dynamo": ("step3",), "smg": ("step3",)},
+        source="chat template of stepfun-ai/step3",
+    ),
+    Format(
+        name="dots",
+        summary='<invoke name="NAME"> elements in <dots_function_call>; reasoning in <think>',
+        aliases=("dots2", "dots_llm"),
+        reasoning=(THINK,),
+        calls=_invoke("dots_function_call"),
+        before_call="\n",
+        between_calls="\n",
+        engine_names={"vllm": ("dots",), "sglang": ("dots",)},
+        source="vLLM 0.33 and SGLang; the template wasn't seen",
+    ),
+)

@@ -1,0 +1,31 @@
+"""MiniMax-M3: nested elements, a marker before every tag."""
+
+from unspool.parsing.declaration import ElementCalls, Format, Reasoning
+
+_MARK = "]<]minimax[>["
+
+FORMATS = (
+    Format(
+        name="minimax_m3",
+        summary="an element a parameter, nested as the value is, each tag behind ]<]minimax[>[; <mm:think>",
+        aliases=("minimaxm3",),
+        reasoning=(Reasoning("<mm:think>", "</mm:think>", after="\n", after_prompt="", ends_at_call=True),),
+        calls=ElementCalls(
+            section_open=_MARK + "<tool_call>",
+            section_close=_MARK + "</tool_call>",
+            call_open=_MARK + "<invoke ",
+            call_close=_MARK + "</invoke>",
+            element_open=_MARK + "<",
+            element_close=_MARK + "</",
+            layout="\n",
+        ),
+        before_call="\n",
+        between_calls="\n",
+        engine_names={
+            "vllm": ("minimax_m3",),
+            "sglang": ("minimax-m3",),
+            "dynamo": ("minimax_m3",),
+        },
+        source="vLLM 0.33 and llama.cpp's templates",
+    ),
+)

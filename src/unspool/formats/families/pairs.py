@@ -1,0 +1,163 @@
+"""Families that write the key and value elements of GLM, under other names or with other layout and reasoning."""
+
+from dataclasses import replace
+
+from unspool.formats.families.glm import FORMATS as _GLM
+from unspool.formats.families.glm import GLM_CALLS
+from unspool.formats.families.hermes import THINK
+from unspool.parsing.declaration import Format, Frame, Reasoning, TaggedCalls, TaggedLayout, map_strings
+
+_LINES = TaggedLayout(after_header="\n", between_key_value="\n", after_param="\n")
+_THINK = Reasoning("<think>", "</think>", ends_at_call=True)
+
+
+def _horizon_blocks() -> tuple[Reasoning, ...]:
+    """One block for each effort; a checkpoint closes any of them with any of the closers."""
+    names = ("think", "think_fast", "think_faster")
+    closers = tuple(f"</ifm|{name}>" for name in names)
+    return tuple(
+        Reasoning(
+            f"<ifm|{name}>",
+            close,
+            closes_too=tuple(other for other in closers if other != close),
+            open_pad="\n",
+            close_pad="\n",
+            ends_at_call=True,
+        )
+        for name, close in zip(names, closers, strict=True)
+    )
+
+
+_SPARK = Format(
+    name="spark25",
+    summary="<tool_call>NAME on a line, then <arg_key>/<arg_value> pairs; no reasoning",
+    aliases=("spark2.5", "spark_2.5"),
+    calls=replace(GLM_CALLS, written=TaggedLayout(after_header="\n")),
+    before_call="\n",
+    between_calls="\n",
+    engine_names={"sglang": ("spark25",)},
+    source="SGLang; the template wasn't seen",
+)
+
+_IQUEST = Format(
+    name="iquest_q1",
+    summary="<iquest_tool_call>NAME with <arg_key>/<arg_value> pairs, no layout; the prompt opens <think>",
+    aliases=("iquest", "iquestq1"),
+    reasoning=(_THINK,),
+    calls=map_strings(GLM_CALLS, {"tool_call>": "iquest_tool_call>"}),
+    turns=("<|iquest_assistant|>",),
+    start="<think>",
+    stops=("<|iquest_end|>",),
+    engine_names={"sglang": ("iquest_q1",)},
+    source="SGLang; the template wasn't seen",
+)
+
+FORMATS = (
+    replace(
+        next(fmt for fmt in _GLM if fmt.name == "glm45"),
+        name="glm4v",
+        summary="the calls of glm45; boxes and <answer> around content are dropped",
+        aliases=("glm_4v", "glm4.1v", "glm4.5v", "glm4.6v", "glm45v", "glm46v"),
+        models=("zai-org/GLM-4.1V-9B-Thinking", "zai-org/GLM-4.5V", "zai-org/GLM-4.6V"),
+        frames=(
+            Frame("<|begin_of_box|>", "<|end_of_box|>", written="never"),
+            Frame("<answer>", "</answer>", written="never"),
+        ),
+        engine_names={"ollama": ("glm-ocr",)},
+        source="chat template of zai-org/GLM-4.5V",
+    ),
+    Format(
+        name="ling3",
+        summary="<tool_call>NAME with <arg_key>/<arg_value> pairs on lines; the model opens <think>",
+        aliases=("ling_3", "ring2.6", "bailing", "bailing_v3"),
+        reasoning=(THINK,),
+        calls=replace(GLM_CALLS, written=_LINES),
+        turns=("<role>ASSISTANT</role>",),
+        stops=("<|role_end|>",),
+        before_call="\n",
+        between_calls="\n",
+        engine_names={"vllm": ("ling3",), "sglang": ("ling3",)},
+        source="vLLM 0.33 and llama.cpp's templates",
+    ),
+    Format(
+        name="poolside_v1",
+        summary="<tool_call>NAME with <arg_key>/<arg_value> pairs on lines; the prompt closes or opens <think>",
+        aliases=("laguna", "poolside"),
+        reasoning=(replace(_THINK, after_accepts="\n", recurs=True),),
+        calls=replace(GLM_CALLS, drops_keys_alone=True, written=_LINES),
+        turns=("<assistant>\n", "<assistant>"),
+        start="</think>",
+        stops=("</assistant>",),
+        before_call="\n",
+        before_call_alone="\n",
+        between_calls="\n",
+        engine_names={
+            "vllm": ("poolside_v1",),
+            "sglang": ("poolside_v1",),
+            "vllm-mlx": ("poolside_v1",),
+            "mlx-lm": ("laguna",),
+            "ollama": ("laguna", "poolside-v1"),
+        },
+        source="the template and vLLM 0.33",
+    ),
+    _SPARK,
+    replace(
+        _SPARK,
+        name="spark3",
+        summary="the calls of spark25",
+        aliases=("spark_3",),
+        engine_names={},
+    ),
+    _IQUEST,
+    replace(
+        _IQUEST,
+        name="iquest_coder",
+        summary="the calls of iquest_q1 in <iquestcoder_tool_call>",
+        aliases=("iquest_coder_v2",),
+        calls=map_strings(GLM_CALLS, {"tool_call>": "iquestcoder_tool_call>"}),
+        engine_names={},
+    ),
+    Format(
+        name="solar_open2",
+        summary="special tokens around name, key and value; calls may stand inside the reasoning",
+        aliases=("solar_open_2", "solar_pro4"),
+        reasoning=(Reasoning("<|think:start|>", "<|think:end|>", holds_calls=True, writes_inside=False),),
+        calls=TaggedCalls(
+            call_open=("<|tool_call:start|>",),
+            header_end=(),
+            header_stops=("\n", "<|tool_arg:start|>", "<|tool_call:end|>"),
+            param_open=("<|tool_arg:start|>",),
+            key_end=("<|tool_arg:value|>",),
+            value_close=("<|tool_arg:end|>",),
+            call_close=("<|tool_call:end|>",),
+            open_ends=True,
+            written=TaggedLayout(after_header="\n", after_param="\n"),
+        ),
+        turns=("<|im:start|>assistant<|im:content|>",),
+        start="<|think:start|>",
+        stops=("<|im:end|>",),
+        between_calls="\n",
+        engine_names={"vllm": ("solar_open2",)},
+        source="the checkpoint's vLLM plug-in",
+    ),
+    Format(
+        name="k2_horizon",
+        summary="<ifm|tool_call>NAME with <ifm|arg_key>/<ifm|arg_value> pairs, or JSON; one of three think pairs",
+        aliases=("k2_v3", "k2horizon"),
+        reasoning=_horizon_blocks(),
+        calls=replace(
+            map_strings(GLM_CALLS, {"</": "</ifm|", "<t": "<ifm|t", "<a": "<ifm|a"}),
+            section_open=("<ifm|tool_calls>",),
+            section_close=("</ifm|tool_calls>",),
+            type_element=("<ifm|arg_type>", "</ifm|arg_type>"),
+            json_body=True,
+            written=replace(_LINES, section_pad="\n"),
+        ),
+        turns=("<|ifm|im_start|>assistant\n",),
+        start="<ifm|think>\n",
+        stops=("<|ifm|im_end|>",),
+        between_calls="\n",
+        engine_names={"vllm": ("k2_horizon",), "sglang": ("k2_horizon",)},
+        source="vLLM 0.33 and llama.cpp's templates",
+    ),
+)

@@ -1,0 +1,114 @@
+"""Families that write the calls of Qwen3-Coder, with other wrappers, layout or reasoning."""
+
+from dataclasses import replace
+
+from unspool.formats.families.hermes import CHATML_STOPS, CHATML_TURNS, THINK
+from unspool.formats.families.qwen_xml import FORMATS as _QWEN
+from unspool.formats.families.qwen_xml import QWEN_XML
+from unspool.parsing.declaration import Format, Reasoning, map_strings
+
+_NEMOTRON = Format(
+    name="nemotron_v3",
+    summary="the calls of qwen3_coder after reasoning in <think>, which the prompt opens; one newline behind it",
+    aliases=("nemotron_3", "nemotron3", "nemotron_nano_v3"),
+    models=("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",),
+    reasoning=(replace(THINK, after="\n", after_prompt=""),),
+    calls=QWEN_XML,
+    turns=CHATML_TURNS,
+    start="<think>\n",
+    stops=CHATML_STOPS,
+    before_call="\n",
+    between_calls="\n",
+    calls_end="\n",
+    engine_names={
+        "vllm": ("nemotron_v3",),
+        "sglang": ("nemotron_3",),
+        "dynamo": ("nemotron_nano", "nemotron3"),
+        "ollama": ("nemotron-3-nano", "nemotron-3.5-nano"),
+    },
+    source="chat template of nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+)
+
+FORMATS = (
+    Format(
+        name="mimo",
+        summary="the calls of qwen3_coder, values inline and verbatim; reasoning in <think>",
+        models=("XiaomiMiMo/MiMo-V2-Flash", "XiaomiMiMo/MiMo-7B-RL"),
+        reasoning=(Reasoning("<think>", "</think>", ends_at_call=True),),
+        calls=replace(QWEN_XML, value_pad=""),
+        turns=CHATML_TURNS,
+        stops=CHATML_STOPS,
+        before_call="\n",
+        between_calls="\n",
+        engine_names={"vllm": ("mimo",), "sglang": ("mimo",)},
+        source="chat template of XiaomiMiMo/MiMo-V2-Flash",
+    ),
+    Format(
+        name="seed_oss",
+        summary="the calls of qwen3_coder in <seed:tool_call>, values inline and as Python; <seed:think>",
+        aliases=("seedoss", "seed"),
+        models=("ByteDance-Seed/Seed-OSS-36B-Instruct",),
+        reasoning=(
+            Reasoning(
+                "<seed:think>",
+                "</seed:think>",
+                after="\n",
+                ends_at_call=True,
+                # The model's notes on its thinking budget; a prompt with budget 0 ends behind the first marker.
+                dropped=("<seed:cot_budget_reflect>", "</seed:cot_budget_reflect>"),
+            ),
+        ),
+        calls=replace(map_strings(QWEN_XML, {"tool_call>": "seed:tool_call>"}), value_pad="", python_values=True),
+        turns=("<seed:bos>assistant\n",),
+        stops=("<seed:eos>",),
+        before_call="\n\n",
+        between_calls="\n",
+        content_end="\n",
+        engine_names={"vllm": ("seed_oss",)},
+        source="chat template of ByteDance-Seed/Seed-OSS-36B-Instruct",
+    ),
+    Format(
+        name="step3p5",
+        summary="the calls of qwen3_coder without layout between them; the prompt opens <think>",
+        aliases=("step3.5", "step3.7", "step3p7", "step5", "step_3.5", "step_5"),
+        models=("stepfun-ai/Step-3.5-Flash",),
+        reasoning=(replace(THINK, after="\n"),),
+        calls=QWEN_XML,
+        turns=CHATML_TURNS,
+        start="<think>\n",
+        stops=CHATML_STOPS,
+        engine_names={"vllm": ("step3p5", "step5"), "sglang": ("step3p5",), "vllm-mlx": ("step3p5",)},
+        source="chat template of stepfun-ai/Step-3.5-Flash",
+    ),
+    _NEMOTRON,
+    replace(
+        _NEMOTRON,
+        name="nemotron_v3_super",
+        summary="nemotron_v3 without newlines around </think>",
+        aliases=("nemotron_super_v3", "nemotron_ultra_v3"),
+        models=("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16",),
+        reasoning=(replace(THINK, close_pad="", after=""),),
+        engine_names={},
+        source="chat template of nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16",
+    ),
+    replace(
+        _NEMOTRON,
+        name="granite_thinking",
+        summary="nemotron_v3, more newlines behind </think>",
+        aliases=("granite4.2", "granite_4.2", "granite42"),
+        models=(),
+        reasoning=(replace(THINK, after="\n", after_accepts="\n\n", after_prompt=""),),
+        engine_names={"vllm": ("granite_thinking_parser",), "sglang": ("granite_thinking_parser",)},
+        source="vLLM 0.33 and SGLang; the template wasn't seen",
+    ),
+    replace(
+        next(fmt for fmt in _QWEN if fmt.name == "qwen3_5"),
+        name="minicpm_v",
+        summary="qwen3_5; a backslash and n in content and reasoning are a newline",
+        aliases=("minicpmv", "minicpm_v_4_6", "minicpm_o"),
+        models=(),
+        text_filter="escapes",
+        engine_names={"vllm": ("minicpmv",)},
+        source="vLLM 0.33; the template wasn't seen",
+    ),
+)

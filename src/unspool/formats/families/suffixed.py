@@ -1,0 +1,61 @@
+"""Tencent HY V3 and V4: key and value elements whose every marker ends with a suffix of the checkpoint's own.
+
+The first open checkpoints had none, so the markers without it are read as well.
+"""
+
+from dataclasses import replace
+
+from unspool.parsing.declaration import SUFFIX, Format, Reasoning, TaggedCalls, TaggedLayout, map_strings
+
+_PLAIN = TaggedCalls(
+    section_open=("<tool_calls>",),
+    section_close=("</tool_calls>",),
+    call_open=("<tool_call>",),
+    header_end=("<tool_sep>",),
+    header_stops=("<arg_key>", "</tool_call>"),
+    param_open=("<arg_key>",),
+    key_end=("</arg_key>",),
+    value_open="<arg_value>",
+    value_close=("</arg_value>",),
+    call_close=("</tool_call>",),
+    written=TaggedLayout(section_pad="\n", after_header="\n", between_key_value="\n", after_param="\n"),
+)
+
+
+def _own(value: TaggedCalls) -> TaggedCalls:
+    return map_strings(value, {">": SUFFIX + ">"})
+
+
+_THINK = Reasoning("<think>", "</think>", ends_at_call=True)
+_PLAIN_V4 = replace(_PLAIN, header_end=(), written=TaggedLayout())
+_REASONING = (map_strings(_THINK, {">": SUFFIX + ">"}), _THINK)
+
+_V3 = Format(
+    name="hy_v3",
+    summary="sections of <tool_call>NAME<tool_sep> with <arg_key>/<arg_value> pairs; each marker has a suffix",
+    aliases=("hunyuan_v3", "hyv3"),
+    reasoning=_REASONING,
+    calls=_own(_PLAIN),
+    also=(_PLAIN,),
+    between_calls="\n",
+    suffix=":opensource",
+    engine_names={"vllm": ("hy_v3",), "sglang": ("hunyuan",)},
+    source="vLLM 0.33 and SGLang; the template wasn't seen",
+)
+
+FORMATS = (
+    _V3,
+    replace(
+        _V3,
+        name="hy_v4",
+        summary="hy_v3 without layout and without <tool_sep>; the prompt opens <think>",
+        aliases=("hunyuan_v4", "hyv4"),
+        calls=_own(_PLAIN_V4),
+        also=(_PLAIN_V4,),
+        start=f"<think{SUFFIX}>",
+        between_calls="",
+        # Each checkpoint has its own; without vocabulary or prompt, that of the one seen.
+        suffix=":6124c78e",
+        engine_names={"vllm": ("hy_v4",)},
+    ),
+)
