@@ -73,7 +73,7 @@ def test_every_declaration_can_be_said_in_a_file() -> None:
             return [said(item) for item in value]
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             table = {f.name: said(getattr(value, f.name)) for f in dataclasses.fields(value)}
-            shape = type(value).__name__.removesuffix("Calls").removesuffix("Arguments").lower()
+            shape = type(value).__name__.removesuffix("Calls").replace("Arguments", "_arguments").lower()
             table = {key: item for key, item in table.items() if item is not None}
             return table | ({"shape": shape} if type(value).__name__.endswith(("Calls", "Arguments")) else {})
         return {key: said(item) for key, item in value.items()} if isinstance(value, dict) else value

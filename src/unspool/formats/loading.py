@@ -142,8 +142,8 @@ def _union(kinds: Iterable[Any], value: Any, base: Any, where: str) -> Any:
 
 
 def _shape(kind: type) -> str:
-    """What a file calls one of several classes: ``JsonCalls`` is ``json``."""
-    return kind.__name__.removesuffix("Calls").removesuffix("Arguments").lower()
+    """What a file calls one of several classes: ``JsonCalls`` is ``json``, ``JsonArguments`` ``json_arguments``."""
+    return kind.__name__.removesuffix("Calls").replace("Arguments", "_arguments").lower()
 
 
 def _table(value: Any, where: str) -> Mapping[str, Any]:

@@ -118,7 +118,7 @@ class Parser:
         self._first: list[Event] = []
         self._start_from(prompt, marks)
         if format.text_filter:
-            self.filter = event_filter(format.text_filter)
+            reader.filter = event_filter(format.text_filter)
 
     def feed(self, text: str) -> list[Event]:
         """Takes the next piece of text, however cut, and returns the events that it makes certain."""
