@@ -20,10 +20,14 @@ def message_of(expected: dict[str, Any]) -> Message:
     return Message(expected["reasoning"], expected["content"], calls)
 
 
+# Sections whose canonical format reads this spelling but writes another; a format of its own writes it.
+WRITTEN_BY = {"F06a": "granite_30", "F13b": "phi4_mini_tokens"}
+
+
 @pytest.mark.parametrize("sample_id", SAMPLES)
 def test_the_samples_are_written_exactly(sample_id: str) -> None:
     sample = SAMPLES[sample_id]
-    fmt = unspool.get_format(format_of(sample_id))
+    fmt = unspool.get_format(WRITTEN_BY.get(sample_id.split("/")[0], format_of(sample_id)))
     assert write(fmt, message_of(sample["expected"]), prompt=sample["generation_prompt"]) == sample["raw_output"]
 
 

@@ -24,6 +24,7 @@ from unspool.parsing.declaration import (
     JsonCalls,
     NamedCalls,
     PythonCalls,
+    RawArguments,
     RelaxedArguments,
     TaggedCalls,
 )
@@ -61,7 +62,7 @@ def passes_json(fmt: Format) -> bool:
     """Whether arguments are JSON that goes through as it is written."""
     calls = fmt.calls
     return isinstance(calls, JsonCalls | ChannelCalls) or (
-        isinstance(calls, NamedCalls) and isinstance(calls.arguments, JsonArguments)
+        isinstance(calls, NamedCalls) and isinstance(calls.arguments, JsonArguments | RawArguments)
     )
 
 

@@ -32,7 +32,8 @@ from unspool import (
     ToolCallStart,
 )
 from unspool.formats import write
-from unspool.parsing.declaration import ChannelCalls, JsonCalls, PythonCalls, strings
+from unspool.formats.writer import stands_bare
+from unspool.parsing.declaration import ChannelCalls, strings
 
 # Reasoning of one family before the calls of another: a named shape and one without markers.
 _COMBINED = ("qwen3+mistral", "magistral+llama3_json")
@@ -80,7 +81,7 @@ def turn(fmt: Format) -> str:
 
 def is_bare(fmt: Format) -> bool:
     """Whether calls stand without markers, so that no content can come before them."""
-    return isinstance(fmt.calls, PythonCalls) or (isinstance(fmt.calls, JsonCalls) and fmt.calls.bare)
+    return stands_bare(fmt.calls)
 
 
 def reasons(fmt: Format) -> bool:
@@ -105,15 +106,16 @@ def _spelled(fmt: Format) -> Iterator[str]:
 @cache
 def written(fmt: Format) -> tuple[str, ...]:
     """Outputs as the format's template has them."""
-    messages = list(WRITTEN)
+    messages = [message for message in WRITTEN if fmt.calls or not message.tool_calls]
     if not is_bare(fmt):
-        messages += [replace(message, content="Let me see.") for message in WRITTEN[1:]]
+        messages += [replace(message, content="Let me see.") for message in messages[1:]]
     if reasons(fmt):
         messages += [replace(message, reasoning="I think.") for message in tuple(messages)]
     texts = [write(fmt, message) for message in messages]
     for block in fmt.reasoning:
         # Calls whose reasoning was never closed, when the prompt opened it.
-        texts += ["Hm." + write(fmt, message, prompt=block.open + block.close) for message in WRITTEN[1:]]
+        prompt = block.open + block.close
+        texts += ["Hm." + write(fmt, message, prompt=prompt) for message in WRITTEN[1:] if fmt.calls]
     return tuple(dict.fromkeys(texts))
 
 
@@ -269,8 +271,9 @@ def prompts(fmt: Format) -> tuple[str | None, ...]:
         found += [opener + block.open, opener + block.open + block.open_pad]
         found += [opener + block.open + block.close, opener + block.open + block.close + block.after]
     # Before the name of a call, and in a value, as when a request forces a call.
-    call = written(fmt)[1]
-    found += [opener + fmt.start + call[: call.index(place)] for place in ("get_weather", "Paris")]
+    if fmt.calls is not None:
+        call = written(fmt)[1]
+        found += [opener + fmt.start + call[: call.index(place)] for place in ("get_weather", "Paris")]
     if isinstance(fmt.calls, ChannelCalls):
         shape = fmt.calls
         found += [opener + shape.channel + shape.reasoning_channels[0] + shape.message, opener + shape.channel]

@@ -14,9 +14,17 @@ from typing import NoReturn
 
 from unspool.parsing.codecs.json import call_object, finish_arguments, json_object, stop, without_arguments
 from unspool.parsing.codecs.python import identifier, keyword_arguments
+from unspool.parsing.codecs.raw import raw_text
 from unspool.parsing.codecs.relaxed import relaxed_object
 from unspool.parsing.codecs.tagged import header_text, tagged_call
-from unspool.parsing.declaration import JsonCalls, NamedCalls, PythonCalls, RelaxedArguments, TaggedCalls
+from unspool.parsing.declaration import (
+    JsonCalls,
+    NamedCalls,
+    PythonCalls,
+    RawArguments,
+    RelaxedArguments,
+    TaggedCalls,
+)
 from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished
 from unspool.parsing.scanner import Watch, pattern
 
@@ -213,14 +221,22 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
                 yield from call_object(r, _LIST, offered_only=False)
             r.end_call()
             return
-    name, mark = yield from _header(r, shape)
+    if shape.offered_only:
+        name, mark = yield from _offered_header(r, shape)
+    else:
+        name, mark = yield from _header(r, shape)
     fenced = False
     if shape.type_header and mark in shape.header_end:
         name, fenced = yield from _typed_header(r, shape, name)
     name = _checked(r, shape, name)
+    if isinstance(shape.arguments, RawArguments):
+        name = (yield from _first_word(r)) or name
     yield from r.space()
     body = yield from r.at(("{", shape.close))
     if body != "{":
+        if not body and isinstance(shape.arguments, RawArguments):
+            yield from _raw_call(r, shape, shape.arguments, name)
+            return
         if not body:
             stop(r, "no object follows the name")
         without_arguments(r, name)
@@ -239,6 +255,39 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
     if fenced:
         yield from trail(r, ("```",), (shape.close,))
     yield from trail(r, (shape.close,), (shape.open, shape.section_open, shape.section_close))
+
+
+def _raw_call(r: Reader, shape: NamedCalls, arguments: RawArguments, name: str) -> Steps[None]:
+    if r.pos == len(r.text):
+        raise Unfinished("the text ends before the arguments")
+    r.start_call(name)
+    yield from raw_text(r, arguments.member, arguments.written_after, shape.close)
+    r.close_call()
+    r.end_call()
+    yield from trail(r, (shape.close,))
+
+
+def _first_word(r: Reader) -> Steps[str]:
+    """The offered name that is the first word of a body, consumed; ``""`` if it is none."""
+    yield from r.space()
+    found = yield from r.at(tuple(name + space for name in r.tools for space in " \t\n"))
+    if found:
+        r.take(r.pos + len(found) - 1, "name", "first word of the body")
+    return found[:-1]
+
+
+def _offered_header(r: Reader, shape: NamedCalls) -> Steps[tuple[str, str]]:
+    """Reads an offered name and the end of the header, both as they are written, without anything around them."""
+    headers = {name + end: (name, end) for name in r.tools for end in shape.header_end}
+    found = yield from r.at(tuple(headers))
+    if not found:
+        if r.final and any(header.startswith(r.text[r.pos :]) for header in headers):
+            raise Unfinished("the text ends inside the header of a call")
+        raise NotACall("no offered name follows the opener")
+    name, end = headers[found]
+    r.take(r.pos + len(name), "name", "header")
+    r.take(r.pos + len(end), "framing", "end of the header")
+    return name, end
 
 
 def _header(r: Reader, shape: NamedCalls) -> Steps[tuple[str, str]]:
@@ -311,10 +360,20 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
 
 
 def python_calls(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:
-    """A list of calls, certain only when the list is closed; bare, every name must be an offered tool's."""
+    """A list of calls, or calls as statements; bare, every name must be an offered tool's."""
     yield from r.space()
-    if not (yield from r.at(("[",))):
+    if (yield from r.at(("[",))):
+        yield from _python_list(r, shape, opened)
+    elif shape.statements:
+        yield from _statements(r, shape)
+    else:
         stop(r, "no list follows the opener")
+    if opened:
+        yield from trail(r, shape.close, shape.open)
+
+
+def _python_list(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:
+    """A list of calls, certain only when the list is closed."""
     r.take(r.pos + 1, "framing", "list of calls")
     first = True
     while True:
@@ -329,17 +388,44 @@ def python_calls(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:
             yield from r.space()
             if (yield from r.at(("]",))):
                 continue
-        name = yield from identifier(r, "name")
-        if not opened and name not in r.tools:
-            raise NotACall(f"no tool {name!r} was offered")
-        yield from r.space()
-        if not (yield from r.at(("(",))):
-            stop(r, "a bracket is missing after the name")
-        r.take(r.pos + 1, "framing", "arguments")
-        r.start_call(name)
-        yield from keyword_arguments(r)
-        finish_arguments(r)
+        yield from _python_call(r, shape, offered_only=not opened)
         first = False
     r.end_call()
-    if opened:
-        yield from trail(r, shape.close, shape.open)
+
+
+def _python_call(r: Reader, shape: PythonCalls, *, offered_only: bool) -> Steps[None]:
+    name = yield from identifier(r, "name")
+    if offered_only and name not in r.tools:
+        raise NotACall(f"no tool {name!r} was offered")
+    yield from r.space()
+    if not (yield from r.at(("(",))):
+        stop(r, "a bracket is missing after the name")
+    r.take(r.pos + 1, "framing", "arguments")
+    r.start_call(name)
+    yield from keyword_arguments(r, loose=shape.loose_quotes)
+    finish_arguments(r)
+
+
+def _statements(r: Reader, shape: PythonCalls) -> Steps[None]:
+    """Calls one after another, each certain at its closing bracket, perhaps in a code fence."""
+    closers = shape.close
+    if shape.fence and (yield from r.at(("```",))):
+        r.take(r.pos + 3, "framing", "code fence")
+        if (yield from r.at((shape.fence,))):
+            r.take(r.pos + len(shape.fence), "framing", "code fence")
+        closers = ("```", *closers)
+        yield from r.space()
+    while True:
+        yield from _python_call(r, shape, offered_only=False)
+        r.end_call()
+        yield from r.space()
+        while (yield from r.at((",", ";"))):
+            r.take(r.pos + 1, "framing", "separates calls")
+            yield from r.space()
+        if r.pos == len(r.text):
+            return
+        if closer := (yield from r.at(closers)):
+            break
+        r.begin_call()
+    if closer == "```":
+        r.take(r.pos + 3, "framing", "code fence")

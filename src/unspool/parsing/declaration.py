@@ -66,6 +66,7 @@ class JsonCalls:
     an object's only key is the name, its value the arguments. ``id_key`` is a member with the call's number.
     ``written_list`` is what is written before, between and after the calls of a message that share their
     markers; without it each has its own. ``body_pad`` and ``body_end`` are written inside the markers.
+    ``close[0]`` is what is written, the rest is accepted as well; it is ``""`` where no closer is written.
     """
 
     open: tuple[str, ...] = ()
@@ -98,6 +99,18 @@ class RelaxedArguments:
 
 
 @dataclass(frozen=True, slots=True)
+class RawArguments:
+    """A JSON object, or else any text up to the closer, which is then the value of the argument ``member``.
+
+    The call's name is the first word of the body if that is an offered tool, otherwise the header; the header is
+    a label that models fill with either.
+    """
+
+    member: str
+    written_after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NamedCalls:
     """A header with the name, then the arguments as one value.
 
@@ -105,22 +118,25 @@ class NamedCalls:
     may stand in a section. ``prefixes`` are dropped from the header's start. ``id_header``: the header is a
     call id such as ``functions.NAME:3``. ``type_header``: the header may be a type, the name follows it on a
     line of its own, and the value may stand in a code fence. ``list_body``: instead of a header a JSON list of
-    calls may follow. ``header_notes``: markers after which header text is not the name.
+    calls may follow. ``header_notes``: markers after which header text is not the name. ``offered_only``: the
+    header must be an offered name, and only while it can still become one is anything held; without ``open``
+    such a call stands bare at the start of a stretch of content.
     """
 
-    open: str
+    open: str = ""
     header_end: tuple[str, ...] = ()
     header_stops: tuple[str, ...] = ()
     header_notes: tuple[str, ...] = ()
     close: str = ""
     section_open: str = ""
     section_close: str = ""
-    arguments: JsonArguments | RelaxedArguments = field(default_factory=JsonArguments)
+    arguments: JsonArguments | RelaxedArguments | RawArguments = field(default_factory=JsonArguments)
     prefixes: tuple[str, ...] = ()
     written_header: str = "{name}"
     id_header: bool = False
     type_header: bool = False
     list_body: bool = False
+    offered_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +188,22 @@ class TaggedLayout:
 
 @dataclass(frozen=True, slots=True)
 class PythonCalls:
-    """Calls as a Python list of keyword calls, ``[f(a=1), g()]``, bare or between ``open`` and ``close``."""
+    """Calls as a Python list of keyword calls, ``[f(a=1), g()]``, between ``open`` and ``close``.
+
+    ``bare``: the list is written without markers, and then only offered names make calls. ``statements``: the
+    calls are statements, one a line, instead of a list; ``fence`` is the language of a code fence around them.
+    ``quote`` is what strings are written with; ``json_containers``: lists and dicts are written as JSON.
+    ``loose_quotes``: a quote ends a string only where the call can go on behind it, since models do not escape.
+    """
 
     open: tuple[str, ...] = ()
     close: tuple[str, ...] = ()
+    bare: bool = False
+    statements: bool = False
+    fence: str = ""
+    quote: Literal["'", '"'] = '"'
+    json_containers: bool = False
+    loose_quotes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +238,7 @@ class Format:
     content and a call; ``before_call_accepts`` widens it for what models do, ``before_call_alone`` is what is
     written before a call without content. ``lead`` is the pad at the start of a turn. ``content_end`` (a pad)
     follows content that ends the turn, ``calls_end`` (a pad) the calls, ``turn_end`` closes the turn.
-    ``calls_first``: the template writes calls before content.
+    ``calls_first``: the template writes calls before content, ``calls_end`` between them.
     """
 
     name: str

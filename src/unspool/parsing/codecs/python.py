@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from unspool.parsing.codecs.json import escape, quote, stop
-from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished
 from unspool.parsing.scanner import pattern
 
 DEPTH = 64
@@ -97,8 +97,11 @@ def identifier(r: Reader, note: str) -> Steps[str]:
     return name
 
 
-def keyword_arguments(r: Reader) -> Steps[None]:
-    """Reads ``key=value, ...)`` behind the opening bracket, through the closing one."""
+def keyword_arguments(r: Reader, *, loose: bool = False) -> Steps[None]:
+    """Reads ``key=value, ...)`` behind the opening bracket, through the closing one.
+
+    ``loose``: a quote that ends no string where one can end is a letter of it.
+    """
     keys: set[str] = set()
     while True:
         yield from r.space()
@@ -121,7 +124,7 @@ def keyword_arguments(r: Reader) -> Steps[None]:
         yield from r.space()
         r.arguments(("{" if not keys else ", ") + quote(key) + ": ")
         keys.add(key)
-        yield from value(r, DEPTH)
+        yield from value(r, DEPTH, ",)" if loose else "")
 
 
 def _comma(r: Reader, closer: str) -> Steps[None]:
@@ -130,17 +133,17 @@ def _comma(r: Reader, closer: str) -> Steps[None]:
     r.take(r.pos + 1, "arguments", "comma")
 
 
-def value(r: Reader, depth: int) -> Steps[None]:
-    """Reads one literal and says it as JSON."""
+def value(r: Reader, depth: int, after: str = "") -> Steps[None]:
+    """Reads one literal and says it as JSON; a string ends only before ``after``, if there is any."""
     if not depth:
         raise NotACall("the arguments are nested too deeply")
     mark = yield from r.at(("'", '"', "[", "(", "{"))
     if mark in ("'", '"') and mark:
-        yield from string(r, mark)
+        yield from string(r, mark, after)
     elif mark == "{":
-        yield from _dict(r, depth - 1)
+        yield from _dict(r, depth - 1, loose=bool(after))
     elif mark:
-        yield from _list(r, depth - 1, {"[": "]", "(": ")"}[mark])
+        yield from _list(r, depth - 1, {"[": "]", "(": ")"}[mark], loose=bool(after))
     else:
         text = yield from word(r, "value", NUMBER)
         if not text:
@@ -176,7 +179,7 @@ def literal(text: str) -> str | None:
     return r.argument_text() if r.pos == len(text) else None
 
 
-def _list(r: Reader, depth: int, closer: str) -> Steps[None]:
+def _list(r: Reader, depth: int, closer: str, *, loose: bool) -> Steps[None]:
     r.take(r.pos + 1, "arguments", "list")
     r.arguments("[")
     first = True
@@ -192,13 +195,13 @@ def _list(r: Reader, depth: int, closer: str) -> Steps[None]:
             r.arguments(", ")
         if numbers := NUMBERS.match(r.text, r.pos):
             r.arguments(r.take(numbers.end(), "arguments", "numbers"))
-        yield from value(r, depth)
+        yield from value(r, depth, "," + closer if loose else "")
         first = False
     r.take(r.pos + 1, "arguments", "list")
     r.arguments("]")
 
 
-def _dict(r: Reader, depth: int) -> Steps[None]:
+def _dict(r: Reader, depth: int, *, loose: bool) -> Steps[None]:
     r.take(r.pos + 1, "arguments", "dict")
     r.arguments("{")
     first = True
@@ -215,25 +218,28 @@ def _dict(r: Reader, depth: int) -> Steps[None]:
         mark = yield from r.at(("'", '"'))
         if not mark:
             stop(r, "a key that is no string")
-        yield from string(r, mark)
+        yield from string(r, mark, ":" if loose else "")
         yield from r.space()
         if not (yield from r.at((":",))):
             stop(r, "a colon is missing after a key")
         r.take(r.pos + 1, "arguments", "dict")
         r.arguments(": ")
         yield from r.space()
-        yield from value(r, depth)
+        yield from value(r, depth, ",}" if loose else "")
         first = False
     r.take(r.pos + 1, "arguments", "dict")
     r.arguments("}")
 
 
-def string(r: Reader, mark: str) -> Steps[None]:
-    """Reads a string in single, double or triple quotes, the cursor at the opening one."""
+def string(r: Reader, mark: str, after: str = "") -> Steps[None]:
+    """Reads a string in single, double or triple quotes, the cursor at the opening one.
+
+    With ``after``, a single quote before something else than one of these characters is a letter.
+    """
     closer = mark
     if (yield from r.at((mark * 3, mark))) == mark * 3:
         closer = mark * 3
-    elif (yield from r.at((mark * 2,))):
+    elif (yield from r.at((mark * 2,))) and (not after or (yield from _before(r, after, 2))):
         r.take(r.pos + 2, "arguments", "string")
         r.arguments('""')
         return
@@ -260,12 +266,27 @@ def string(r: Reader, mark: str) -> Steps[None]:
             if escaped is None:
                 raise Unfinished("the text ends inside a string")
             r.arguments(escape(_decoded(r.take(escaped.end(), "arguments", "escape"))))
-        elif r.text[r.pos] == mark and (yield from r.at((closer,))):
+        elif (
+            r.text[r.pos] == mark
+            and (yield from r.at((closer,)))
+            and (not after or len(closer) > 1 or (yield from _before(r, after, 1)))
+        ):
             r.take(r.pos + len(closer), "arguments", "string")
             r.arguments('"')
             return
         else:
             r.arguments(escape(r.take(r.pos + 1, "arguments", "string")))
+
+
+def _before(r: Reader, characters: str, offset: int) -> Steps[bool]:
+    """Whether one of the characters, or the end of the text, comes ``offset`` characters ahead, after layout."""
+    while True:
+        end = r.space_end(r.pos + offset)
+        if end < len(r.text):
+            return r.text[end] in characters
+        if r.final or end - r.pos > HOLD:
+            return r.final
+        yield
 
 
 def _decoded(text: str) -> str:
