@@ -88,7 +88,12 @@ def _texts(fmt: Format, whole: bool, by_id: bool) -> Texts:
     marks = markers(fmt) if whole else tuple(mark + MENTION for mark in markers(fmt))
     # No token spells a lone surrogate.
     odd = [piece for piece in ODD_PIECES if not by_id or piece.encode("utf-8", "ignore").decode() == piece]
-    options = (*odd, *marks * (1 + 60 // len(marks)), *halves(fmt), *("Hello", "the answer is", "42", "ok.") * 8)
+    options = (
+        *odd,
+        *marks * (1 + 60 // max(len(marks), 1)),
+        *halves(fmt),
+        *("Hello", "the answer is", "42", "ok.") * 8,
+    )
     return st.lists(st.sampled_from(options), min_size=1, max_size=5).map("".join)
 
 
@@ -109,10 +114,17 @@ def _content(fmt: Format, *, calls: bool, offered: bool, by_id: bool) -> Texts:
     syntax = _syntax(fmt, marks, by_id)
     # A model that puts more layout before a call than its template does means layout.
     pad = fmt.before_call_accepts if calls and fmt.before_call_accepts != fmt.before_call else ""
+    lettered = _syntax(fmt, openers(fmt), by_id) if calls else ()
+    # A closer right behind a call closes it again.
+    again = shape.close if calls and fmt.calls_first and isinstance(shape, PythonCalls) else ()
 
     def fits(text: str) -> bool:
         # Layout alone between two markers is framing.
-        return bool(text) and not text.isspace() and text[-1] not in pad and _free_of(text, syntax)
+        if not text or text.isspace() or text[-1] in pad or text.lstrip().startswith(again):
+            return False
+        # The end of a text and the opener behind it can be a marker together.
+        moved = any(0 <= (text + after).find(mark) < len(text) for after in lettered for mark in syntax)
+        return not moved and _free_of(text, syntax)
 
     return _texts(fmt, True, by_id).filter(fits)
 
@@ -124,7 +136,8 @@ def _reasoning(fmt: Format, *, offered: bool, by_id: bool) -> Texts:
         syntax = _syntax(fmt, (*shape.ends, shape.start), by_id)
     else:
         block = fmt.reasoning[0]
-        syntax = _syntax(fmt, (block.open, block.close, *block.ends_at, *fmt.stops), by_id)
+        closers = (block.close, *block.closes_too)
+        syntax = _syntax(fmt, (block.open, *closers, *block.ends_at, *fmt.stops), by_id)
         if offered and block.ends_at_call:
             # A valid call in a block that has no closer yet looks like the end of the block.
             mentioned = _syntax(fmt, openers(fmt), by_id)

@@ -40,6 +40,8 @@ _COMBINED = ("qwen3+mistral", "magistral+llama3_json")
 FORMATS: dict[str, Format] = {fmt.name: fmt for fmt in [*unspool.formats(), *map(unspool.get_format, _COMBINED)]}
 every_format = pytest.mark.parametrize("name", FORMATS)
 """By name, since a failing example is printed with its arguments."""
+every_format_with_calls = pytest.mark.parametrize("name", [n for n, fmt in FORMATS.items() if fmt.calls])
+"""Those that write calls of their own."""
 
 
 def _tool(name: str, **properties: Any) -> dict[str, Any]:
@@ -222,7 +224,7 @@ def halves(fmt: Format) -> tuple[str, ...]:
 def pieces(fmt: Format) -> st.SearchStrategy[str]:
     """One piece of a soup; one draw, since a soup has many."""
     marks = markers(fmt)
-    return st.sampled_from((*ODD_PIECES, *marks * max(1, 2 * len(ODD_PIECES) // len(marks)), *halves(fmt)))
+    return st.sampled_from((*ODD_PIECES, *marks * max(1, 2 * len(ODD_PIECES) // max(len(marks), 1)), *halves(fmt)))
 
 
 @st.composite

@@ -225,6 +225,8 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
         name, mark = yield from _offered_header(r, shape)
     else:
         name, mark = yield from _header(r, shape)
+        if isinstance(shape.arguments, RawArguments) and mark not in shape.header_end:
+            raise NotACall("the header of the call has no end")
     fenced = False
     if shape.type_header and mark in shape.header_end:
         name, fenced = yield from _typed_header(r, shape, name)
@@ -316,7 +318,7 @@ def _typed_header(r: Reader, shape: NamedCalls, name: str) -> Steps[tuple[str, b
 
 def _checked(r: Reader, shape: NamedCalls, header: str) -> str:
     name = header.strip()
-    for prefix in shape.prefixes:
+    for prefix in map(r.spell, shape.prefixes):
         if name.startswith(prefix):
             name = name.removeprefix(prefix).strip()
             break

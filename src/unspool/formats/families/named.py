@@ -125,6 +125,7 @@ FORMATS = (
         calls=NamedCalls(
             open="<tool:",
             header_end=(">",),
+            header_stops=("\n", "<"),
             close="</tool>",
             arguments=RawArguments(member="command", written_after="\n"),
             written_header=" {name}>\n{name} ",
