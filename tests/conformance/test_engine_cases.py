@@ -40,6 +40,7 @@ class Setup:
 
 
 QWEN_TURN = "<|im_start|>assistant\n"
+GRANITE_TURN = "<|start_of_role|>assistant<|end_of_role|>"
 QWEN_THINKING = Setup("qwen3_5", QWEN_TURN + "<think>\n")
 QWEN_SILENT = Setup("qwen3_5", QWEN_TURN + "<think>\n\n</think>\n\n")
 
@@ -67,6 +68,18 @@ SETUPS: Mapping[str, Setup] = {
     "PythonicToolParser": Setup("pythonic", "<|header_start|>assistant<|header_end|>\n\n"),
     "MistralReasoningParser": Setup("mistral", "[/INST]"),
     "MistralToolParser": Setup("mistral", "[/INST]"),
+    "Granite4ToolParser": Setup("granite4", GRANITE_TURN),
+    "GraniteToolParser": Setup("granite", GRANITE_TURN),
+    "GraniteReasoningParser": Setup("granite", GRANITE_TURN),
+    "Granite20bFCToolParser": Setup("granite_20b_fc", ""),
+    "GigaChat3ToolParser": Setup("gigachat3", ""),
+    "Internlm2ToolParser": Setup("internlm", QWEN_TURN),
+    "LongcatFlashToolParser": Setup("longcat", ""),
+    "MinimaxToolParser": Setup("minimax_m1", ""),
+    "Olmo3PythonicToolParser": Setup("olmo3", QWEN_TURN),
+    "Olmo3ReasoningParser": Setup("olmo3", QWEN_TURN + "<think>"),
+    "Phi4MiniJsonToolParser": Setup("phi4_mini", "<|assistant|>"),
+    "xLAMToolParser": Setup("xlam", ""),
 }
 
 # Where a test's name, not its parser class, says how the prompt ended or which model it is about.
@@ -103,7 +116,13 @@ POLICIES: tuple[Policy, ...] = (
     ),
     Policy(
         "Reasoning and calls of a family are one format, read in one pass.",
-        ("vllm/test_glm4_moe_tool_parser.py::test_extract_tool_calls_with_thinking_tags#0",),
+        (
+            "vllm/test_glm4_moe_tool_parser.py::test_extract_tool_calls_with_thinking_tags#0",
+            "vllm/test_minimax_tool_parser.py::test_extract_tool_calls_with_thinking_tags#0",
+            "vllm/test_minimax_tool_parser.py::test_streaming_thinking_tag_buffering#0",
+            "vllm/test_minimax_tool_parser.py::test_streaming_complex_scenario_with_multiple_tools#0",
+            "vllm/test_xlam_tool_parser.py::test_extract_tool_calls[single_tool_with_think_tag]#0",
+        ),
     ),
     Policy(
         "A reasoning closer at the very start of content is framing, once; anywhere later it is text.",
@@ -129,6 +148,9 @@ POLICIES: tuple[Policy, ...] = (
             "vllm/test_deepseekv31_tool_parser.py::test_extract_tool_calls_with_multiple_tools#0",
             "vllm/test_glm4_moe_tool_parser.py::test_extract_tool_calls_mixed_content#0",
             "vllm/test_kimi_k2_tool_parser.py::TestStreamingEdgeCases::test_content_after_tool_section#0",
+            "vllm/test_longcat_tool_parser.py::TestLongCatToolParser::test_surrounding_text[True]#0",
+            "vllm/test_longcat_tool_parser.py::TestLongCatToolParser::test_surrounding_text[False]#0",
+            "vllm/test_phi4mini_tool_parser.py::TestPhi4MiniToolParser::test_surrounding_text[False]#0",
         ),
     ),
     Policy(
@@ -138,6 +160,10 @@ POLICIES: tuple[Policy, ...] = (
             "vllm/test_glm4_moe_tool_parser.py::test_stream_interval_content_between_tool_calls[1]#0",
             "vllm/test_glm4_moe_tool_parser.py::test_stream_interval_content_between_tool_calls[2]#0",
             "vllm/test_glm4_moe_tool_parser.py::test_stream_interval_content_between_tool_calls[5]#0",
+            "vllm/test_granite4_tool_parser.py::test_tool_call_parser_complex[1-1]#0",
+            "vllm/test_granite4_tool_parser.py::test_tool_call_parser_complex[1-2]#0",
+            "vllm/test_granite4_tool_parser.py::test_tool_call_parser_complex[5-7]#0",
+            "vllm/test_granite4_tool_parser.py::test_tool_call_parser_complex[6-20]#0",
         ),
     ),
     Policy(
@@ -157,6 +183,13 @@ POLICIES: tuple[Policy, ...] = (
             "vllm/test_qwen3coder_tool_parser.py::test_malformed_xml_no_gt_delimiter[responses_api]#0",
             "vllm/test_qwen3coder_tool_parser.py::test_none_tool_calls_filtered[chat_completion]#0",
             "vllm/test_qwen3coder_tool_parser.py::test_none_tool_calls_filtered[responses_api]#0",
+            "vllm/test_granite_20b_fc_tool_parser.py::TestGranite20bFcToolParser::test_malformed_input[True]#0",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_malformed_input[False]#2",
+            "vllm/test_longcat_tool_parser.py::TestLongCatToolParser::test_malformed_input[False]#1",
+            "vllm/test_phi4mini_tool_parser.py::TestPhi4MiniToolParser::test_malformed_input[True]#0",
+            "vllm/test_minimax_tool_parser.py::test_extract_tool_calls_invalid_json#0",
+            "vllm/test_minimax_tool_parser.py::test_extract_tool_calls_missing_name_or_arguments#0",
+            "vllm/test_minimax_tool_parser.py::test_streaming_arguments_delta_only#0",
         ),
     ),
     Policy(
@@ -199,6 +232,47 @@ POLICIES: tuple[Policy, ...] = (
             "vllm/test_glm4_moe_tool_parser.py::test_streaming_incremental_string_value#0",
             "vllm/test_glm4_moe_tool_parser.py::test_streaming_multi_token_chunks#0",
             "vllm/test_mistral_tool_parser.py::test_extract_tool_calls_streaming_exception_returns_none[v11]#0",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_single_tool_call_simple_args[True]#0",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_parallel_tool_calls[True]#0",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_various_data_types[True]#0",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_empty_arguments[True]#0",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_granite_string_prefix_format[True]#0",
+            "vllm/test_internlm2_tool_parser.py::TestInternLM2ToolParser::test_parallel_tool_calls[True]#0",
+            "vllm/test_internlm2_tool_parser.py::TestInternLM2ToolParser::test_surrounding_text[True]#0",
+            "vllm/test_minimax_tool_parser.py::test_streaming_arguments_incremental_output#0",
+            "vllm/test_xlam_tool_parser.py::test_extract_tool_calls_streaming_incremental[single_tool_with_think_tag]#0",
+            "vllm/test_xlam_tool_parser.py::test_extract_tool_calls_streaming_incremental[single_tool_with_json_code_block]#0",
+            "vllm/test_xlam_tool_parser.py::test_extract_tool_calls_streaming_incremental[single_tool_with_tool_call_xml_tags]#0",
+        ),
+    ),
+    Policy(
+        "Behind an opener stands one object or a list, on one line or several, whichever the template writes.",
+        (
+            "vllm/test_granite_20b_fc_tool_parser.py::TestGranite20bFcToolParser::test_malformed_input[False]#1",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_malformed_input[False]#1",
+            "vllm/test_minimax_tool_parser.py::test_extract_tool_calls_multiline_json_not_supported#0",
+        ),
+    ),
+    Policy(
+        "The case has only the last piece of the text that the test feeds.",
+        (
+            *(
+                f"vllm/test_granite_reasoning_parser.py::test_streaming_subcases[{piece}]#0"
+                for piece in (
+                    "Starting reasoning special sequence",
+                    "Unexpected start reasoning sequence",
+                    "Continuing unexpected start reasoning sequence",
+                    "Only start reasoning sequence and nothing else",
+                    "Reasoning content has started",
+                    "Response special sequence has started",
+                    "Response special sequence reset",
+                    "Delta contains some reasoning and response",
+                    "Delta finishes response sequence",
+                    "Delta breaks potential responise sequence",
+                )
+            ),
+            "vllm/test_minimax_tool_parser.py::test_streaming_basic_functionality#0",
+            "vllm/test_minimax_tool_parser.py::test_streaming_with_content_before_tool_calls#0",
         ),
     ),
 )

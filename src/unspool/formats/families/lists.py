@@ -148,7 +148,9 @@ FORMATS = (
         name="minimax_m1",
         summary="one JSON object a line in <tool_calls>; calls drafted in <think> are reasoning",
         models=("MiniMaxAI/MiniMax-M1-80k", "MiniMaxAI/MiniMax-M1-40k"),
-        reasoning=(Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n\n"),),
+        reasoning=(
+            Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n\n", recurs=True),
+        ),
         calls=JsonCalls(
             open=("<tool_calls>",),
             close=("</tool_calls>",),
