@@ -110,15 +110,15 @@ def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
             stop(r, "no JSON follows the opener")
         r.end_call()
         separators = shape.separators or (",;" if shape.close else "")
-        if not (separators and (yield from _separated(r, separators + " \t\r\n"))):
+        if not (separators and (yield from _separated(r, separators + " \t\r\n", shape.close + shape.open))):
             break
         offered_only = offered_only or not shape.close
     if opened:
         yield from trail(r, shape.close, shape.open)
 
 
-def _separated(r: Reader, separators: str) -> Steps[bool]:
-    """Whether another bare object follows, after a separator; the cursor goes to it."""
+def _separated(r: Reader, separators: str, marks: tuple[str, ...]) -> Steps[bool]:
+    """Whether another bare object or list follows, and no marker, after a separator; the cursor goes to it."""
     ahead = 0
     while True:
         while r.pos + ahead < len(r.text) and r.text[r.pos + ahead] in separators:
@@ -126,7 +126,7 @@ def _separated(r: Reader, separators: str) -> Steps[bool]:
             if ahead > HOLD:
                 return False
         if r.pos + ahead < len(r.text):
-            if r.text[r.pos + ahead] not in "{[":
+            if r.text[r.pos + ahead] not in "{[" or (yield from r.at(marks, ahead)):
                 return False
             r.begin_call()
             r.take(r.pos + ahead, "framing", "separates calls")
@@ -220,6 +220,7 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
             else:
                 yield from call_object(r, _LIST, offered_only=False)
             r.end_call()
+            yield from trail(r, (shape.close,))
             return
     if shape.offered_only:
         name, mark = yield from _offered_header(r, shape)

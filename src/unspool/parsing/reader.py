@@ -106,6 +106,7 @@ class Reader:
         self.in_prompt = False
         self.calls_ended = False
         self.stops: tuple[str, ...] = ()
+        self.torn = -1
         self._base = 0
         self._keep: int | None = None
         self._out: list[Event] = []
@@ -262,7 +263,10 @@ class Reader:
             self.take(self.pos + 1, "framing", note)
 
     def at(self, literals: tuple[str, ...], offset: int = 0) -> Steps[str]:
-        """The longest of the literals that stands ``offset`` characters ahead, or ``""``; consumes nothing."""
+        """The longest of the literals that stands ``offset`` characters ahead, or ``""``; consumes nothing.
+
+        ``torn`` is then where the text ends in the middle of one.
+        """
         match, longest, beginnings = _literals(literals)
         while True:
             pos = self.pos + offset
@@ -275,7 +279,11 @@ class Reader:
                 yield
                 continue
             found = match(self.text, pos)
-            return found.group() if found else ""
+            if found:
+                return found.group()
+            if 0 < len(self.text) - pos < longest and self.text[pos:] in beginnings:
+                self.torn = pos
+            return ""
 
     def certain(self, literal: str) -> bool:
         """Whether the literal holds a special token that arrived by id, so that it can't be mere letters."""

@@ -148,15 +148,15 @@ FORMATS = (
         name="minimax_m1",
         summary="one JSON object a line in <tool_calls>; calls drafted in <think> are reasoning",
         models=("MiniMaxAI/MiniMax-M1-80k", "MiniMaxAI/MiniMax-M1-40k"),
-        reasoning=(
-            Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n\n", recurs=True),
-        ),
+        reasoning=(Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n\n", recurs=True),),
         calls=JsonCalls(
             open=("<tool_calls>",),
             close=("</tool_calls>",),
             body_pad="\n",
             body_end="\n",
             written_list=("", "\n", ""),
+            # A model that closes an object once too often goes on with the next.
+            separators=",;}",
         ),
         engine_names={"vllm": ("minimax",)},
         source="function call guide of MiniMaxAI/MiniMax-M1-80k",

@@ -359,7 +359,7 @@ def _ignore(_: str) -> None:
 
 
 def stop(r: Reader, why: str) -> NoReturn:
-    """Raises what fits: the text ended, or what stands here is wrong."""
-    if r.final and r.pos == len(r.text):
+    """Raises what fits: the text ended, perhaps in the middle of a marker, or what stands here is wrong."""
+    if r.final and r.pos in (len(r.text), r.torn):
         raise Unfinished("the text ends inside a call")
     raise NotACall(why)
