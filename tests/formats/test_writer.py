@@ -57,7 +57,9 @@ def test_a_format_without_calls_still_shows_an_answer() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["pythonic", "gemma4", "kimi_k3", "deepseek_v32", "qwen3_coder"])
+@pytest.mark.parametrize(
+    "name", ["pythonic", "lfm2", "minicpm3", "gemma4", "kimi_k3", "deepseek_v32", "qwen3_coder"]
+)
 def test_values_of_every_type(name: str) -> None:
     arguments = {"s": "a", "n": 1.5, "i": 3, "b": True, "z": None, "l": [1, {"k": False}], "o": {"x": ["y"]}}
     schema = {

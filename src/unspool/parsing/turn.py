@@ -264,7 +264,9 @@ def _json_ahead(r: Reader) -> Steps[bool]:
     size = 1
     while mark == "[":
         size = r.space_end(r.pos + 1) - r.pos
-        if r.pos + size < len(r.text) or r.final or size > HOLD:
+        if size > HOLD:
+            return False
+        if r.pos + size < len(r.text) or r.final:
             return r.text.startswith(("{", "]"), r.pos + size)
         yield
     return bool(mark)

@@ -282,10 +282,12 @@ def _before(r: Reader, characters: str, offset: int) -> Steps[bool]:
     """Whether one of the characters, or the end of the text, comes ``offset`` characters ahead, after layout."""
     while True:
         end = r.space_end(r.pos + offset)
+        if end - r.pos > HOLD:
+            return False
         if end < len(r.text):
             return r.text[end] in characters
-        if r.final or end - r.pos > HOLD:
-            return r.final
+        if r.final:
+            return True
         yield
 
 
