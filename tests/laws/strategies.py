@@ -102,7 +102,7 @@ def markers(fmt: Format) -> tuple[str, ...]:
 def _spelled(fmt: Format) -> Iterator[str]:
     for text in strings(fmt):
         # A brace is a marker of some formats and a field of what the writer fills in.
-        yield text if "{" not in text or "}" in text else text.replace("{", "{{")
+        yield text if "{" in text and "}" in text else text.replace("{", "{{").replace("}", "}}")
 
 
 @cache

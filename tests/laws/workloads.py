@@ -40,7 +40,7 @@ def workloads(fmt: Format) -> dict[str, Workload]:
     elif isinstance(fmt.calls, NamedCalls) and not fmt.calls.open:
         opener = "get_weather" + fmt.calls.header_end[0]
     else:
-        opener = openers(fmt)[0]
+        opener = (openers(fmt) or ("[",))[0]
     whole = write(fmt, WRITTEN[1], prompt="")
     begun = whole[: whole.index("Paris")]
     content = write(fmt, Message(content="Hello " + _HERE))
