@@ -48,6 +48,9 @@ FORMAT_BY_WIRE = {
     "minimax-m2": "minimax_m2",
     "minimax-m3": "minimax_m3",
     "step3": "step3",
+    "lfm2-pythonic": "lfm2",
+    "internlm2": "internlm",
+    "nemotron-nano-v2": "nemotron_nano_v2",
 }
 
 # Cases whose wire name covers several formats, or none: the family or the prompt says which.
@@ -224,7 +227,7 @@ def test_the_finish_reason_says_calls_and_the_token_limit_wins(case_id: str) -> 
 
 
 def test_every_report_of_these_formats_is_here() -> None:
-    assert len(CASES) == 94
+    assert len(CASES) == 99
     unknown = (
         FORMAT_BY_CASE.keys() | PROMPT_BY_CASE.keys() | SETTLED.keys() | CALL_BEFORE_EXECUTION.keys()
     ) - CASES.keys()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -41,19 +42,25 @@ def test_show_prints_declaration_samples_and_engine_names(run: Run, name: str) -
     assert [(each["case"], each["prompt_tail"], each["raw_output"]) for each in told["samples"]] == samples(
         declared
     )
-    assert told["declaration"]["calls"]["type"] == type(declared.calls).__name__
+    calls = told["declaration"].get("calls", {"type": "NoneType"})
+    assert calls["type"] == type(declared.calls).__name__
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_for_people_show_has_the_same(show: Show, name: str) -> None:
     declared = unspool.get_format(name)
     shown = show("formats", "show", name)
-    assert f"calls: {type(declared.calls).__name__}" in shown
+    assert (f"calls: {type(declared.calls).__name__}" in shown) == (declared.calls is not None)
     for names in declared.engine_names.values():
         assert ", ".join(names) in shown
     for case, _, raw in samples(declared):
         assert f"sample: {case}" in shown
-        assert all(line in shown for line in raw.split("\n"))
+        # A line longer than the panel goes on in the next.
+        assert all(line in shown or _squeezed(line) in _squeezed(shown) for line in raw.split("\n"))
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"[\s│]", "", text)
 
 
 def test_show_takes_an_alias_and_a_combination(run: Run) -> None:

@@ -40,6 +40,7 @@ class Setup:
 
 
 QWEN_TURN = "<|im_start|>assistant\n"
+GRANITE_TURN = "<|start_of_role|>assistant<|end_of_role|>"
 QWEN_THINKING = Setup("qwen3_5", QWEN_TURN + "<think>\n")
 QWEN_SILENT = Setup("qwen3_5", QWEN_TURN + "<think>\n\n</think>\n\n")
 
@@ -79,6 +80,18 @@ SETUPS: Mapping[str, Setup] = {
     "SeedOSSReasoningParser": Setup("seed_oss", "<seed:bos>assistant\n<seed:think>"),
     "NemotronV3ReasoningParser": Setup("nemotron_v3", QWEN_TURN + "<think>\n"),
     "FunctionGemmaToolParser": Setup("functiongemma", "<start_of_turn>model\n"),
+    "Granite4ToolParser": Setup("granite4", GRANITE_TURN),
+    "GraniteToolParser": Setup("granite", GRANITE_TURN),
+    "GraniteReasoningParser": Setup("granite", GRANITE_TURN),
+    "Granite20bFCToolParser": Setup("granite_20b_fc", ""),
+    "GigaChat3ToolParser": Setup("gigachat3", ""),
+    "Internlm2ToolParser": Setup("internlm", QWEN_TURN),
+    "LongcatFlashToolParser": Setup("longcat", ""),
+    "MinimaxToolParser": Setup("minimax_m1", ""),
+    "Olmo3PythonicToolParser": Setup("olmo3", QWEN_TURN),
+    "Olmo3ReasoningParser": Setup("olmo3", QWEN_TURN + "<think>"),
+    "Phi4MiniJsonToolParser": Setup("phi4_mini", "<|assistant|>"),
+    "xLAMToolParser": Setup("xlam", ""),
 }
 
 # Where a test's name, not its parser class, says how the prompt ended or which model it is about.
@@ -120,6 +133,10 @@ POLICIES: tuple[Policy, ...] = (
         (
             "vllm/test_glm4_moe_tool_parser.py::test_extract_tool_calls_with_thinking_tags#0",
             "vllm/test_seed_oss_tool_parser.py::test_streaming_tool_calls[tool_call_0_thinking_budget]#0",
+            "vllm/test_minimax_tool_parser.py::test_extract_tool_calls_with_thinking_tags#0",
+            "vllm/test_minimax_tool_parser.py::test_streaming_thinking_tag_buffering#0",
+            "vllm/test_minimax_tool_parser.py::test_streaming_complex_scenario_with_multiple_tools#0",
+            "vllm/test_xlam_tool_parser.py::test_extract_tool_calls[single_tool_with_think_tag]#0",
         ),
     ),
     Policy(
@@ -146,6 +163,9 @@ POLICIES: tuple[Policy, ...] = (
             "vllm/test_deepseekv31_tool_parser.py::test_extract_tool_calls_with_multiple_tools#0",
             "vllm/test_glm4_moe_tool_parser.py::test_extract_tool_calls_mixed_content#0",
             "vllm/test_kimi_k2_tool_parser.py::TestStreamingEdgeCases::test_content_after_tool_section#0",
+            "vllm/test_longcat_tool_parser.py::TestLongCatToolParser::test_surrounding_text[True]#0",
+            "vllm/test_longcat_tool_parser.py::TestLongCatToolParser::test_surrounding_text[False]#0",
+            "vllm/test_phi4mini_tool_parser.py::TestPhi4MiniToolParser::test_surrounding_text[False]#0",
         ),
     ),
     Policy(
@@ -155,6 +175,10 @@ POLICIES: tuple[Policy, ...] = (
             "vllm/test_glm4_moe_tool_parser.py::test_stream_interval_content_between_tool_calls[1]#0",
             "vllm/test_glm4_moe_tool_parser.py::test_stream_interval_content_between_tool_calls[2]#0",
             "vllm/test_glm4_moe_tool_parser.py::test_stream_interval_content_between_tool_calls[5]#0",
+            "vllm/test_granite4_tool_parser.py::test_tool_call_parser_complex[1-1]#0",
+            "vllm/test_granite4_tool_parser.py::test_tool_call_parser_complex[1-2]#0",
+            "vllm/test_granite4_tool_parser.py::test_tool_call_parser_complex[5-7]#0",
+            "vllm/test_granite4_tool_parser.py::test_tool_call_parser_complex[6-20]#0",
         ),
     ),
     Policy(
@@ -174,6 +198,13 @@ POLICIES: tuple[Policy, ...] = (
             "vllm/test_qwen3coder_tool_parser.py::test_malformed_xml_no_gt_delimiter[responses_api]#0",
             "vllm/test_qwen3coder_tool_parser.py::test_none_tool_calls_filtered[chat_completion]#0",
             "vllm/test_qwen3coder_tool_parser.py::test_none_tool_calls_filtered[responses_api]#0",
+            "vllm/test_granite_20b_fc_tool_parser.py::TestGranite20bFcToolParser::test_malformed_input[True]#0",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_malformed_input[False]#2",
+            "vllm/test_longcat_tool_parser.py::TestLongCatToolParser::test_malformed_input[False]#1",
+            "vllm/test_phi4mini_tool_parser.py::TestPhi4MiniToolParser::test_malformed_input[True]#0",
+            "vllm/test_minimax_tool_parser.py::test_extract_tool_calls_invalid_json#0",
+            "vllm/test_minimax_tool_parser.py::test_extract_tool_calls_missing_name_or_arguments#0",
+            "vllm/test_minimax_tool_parser.py::test_streaming_arguments_delta_only#0",
         ),
     ),
     Policy(
@@ -244,6 +275,47 @@ POLICIES: tuple[Policy, ...] = (
             "vllm/test_mistral_tool_parser.py::test_extract_tool_calls_streaming_exception_returns_none[v11]#0",
             "vllm/test_step3p5_reasoning_parser.py::test_reasoning[multi_turn_prompt_content]#0",
             "vllm/test_step3_tool_parser.py::TestStep3ToolParser::test_malformed_input[True]#0",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_single_tool_call_simple_args[True]#0",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_parallel_tool_calls[True]#0",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_various_data_types[True]#0",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_empty_arguments[True]#0",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_granite_string_prefix_format[True]#0",
+            "vllm/test_internlm2_tool_parser.py::TestInternLM2ToolParser::test_parallel_tool_calls[True]#0",
+            "vllm/test_internlm2_tool_parser.py::TestInternLM2ToolParser::test_surrounding_text[True]#0",
+            "vllm/test_minimax_tool_parser.py::test_streaming_arguments_incremental_output#0",
+            "vllm/test_xlam_tool_parser.py::test_extract_tool_calls_streaming_incremental[single_tool_with_think_tag]#0",
+            "vllm/test_xlam_tool_parser.py::test_extract_tool_calls_streaming_incremental[single_tool_with_json_code_block]#0",
+            "vllm/test_xlam_tool_parser.py::test_extract_tool_calls_streaming_incremental[single_tool_with_tool_call_xml_tags]#0",
+        ),
+    ),
+    Policy(
+        "Behind an opener stands one object or a list, on one line or several, whichever the template writes.",
+        (
+            "vllm/test_granite_20b_fc_tool_parser.py::TestGranite20bFcToolParser::test_malformed_input[False]#1",
+            "vllm/test_granite_tool_parser.py::TestGraniteToolParser::test_malformed_input[False]#1",
+            "vllm/test_minimax_tool_parser.py::test_extract_tool_calls_multiline_json_not_supported#0",
+        ),
+    ),
+    Policy(
+        "The case has only the last piece of the text that the test feeds.",
+        (
+            *(
+                f"vllm/test_granite_reasoning_parser.py::test_streaming_subcases[{piece}]#0"
+                for piece in (
+                    "Starting reasoning special sequence",
+                    "Unexpected start reasoning sequence",
+                    "Continuing unexpected start reasoning sequence",
+                    "Only start reasoning sequence and nothing else",
+                    "Reasoning content has started",
+                    "Response special sequence has started",
+                    "Response special sequence reset",
+                    "Delta contains some reasoning and response",
+                    "Delta finishes response sequence",
+                    "Delta breaks potential responise sequence",
+                )
+            ),
+            "vllm/test_minimax_tool_parser.py::test_streaming_basic_functionality#0",
+            "vllm/test_minimax_tool_parser.py::test_streaming_with_content_before_tool_calls#0",
         ),
     ),
 )

@@ -27,7 +27,7 @@ def message_of(sample: dict[str, Any]) -> Message:
     return Message(expected["reasoning"], expected["content"], written)
 
 
-WRITTEN_BY = {"F37b": "nemotron_v3_super"}
+WRITTEN_BY = {"F06a": "granite_30", "F13b": "phi4_mini_tokens", "F37b": "nemotron_v3_super"}
 """Sections whose checkpoints write another layout than the canonical name's: the variant that writes it."""
 
 
@@ -64,7 +64,9 @@ def test_a_format_without_calls_still_shows_an_answer() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["pythonic", "gemma4", "kimi_k3", "deepseek_v32", "qwen3_coder"])
+@pytest.mark.parametrize(
+    "name", ["pythonic", "lfm2", "minicpm3", "gemma4", "kimi_k3", "deepseek_v32", "qwen3_coder"]
+)
 def test_values_of_every_type(name: str) -> None:
     arguments = {"s": "a", "n": 1.5, "i": 3, "b": True, "z": None, "l": [1, {"k": False}], "o": {"x": ["y"]}}
     schema = {

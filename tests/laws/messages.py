@@ -27,6 +27,7 @@ from unspool.parsing.declaration import (
     JsonCalls,
     NamedCalls,
     PythonCalls,
+    RawArguments,
     RelaxedArguments,
     TaggedCalls,
 )
@@ -70,7 +71,7 @@ def passes_json(fmt: Format) -> bool:
     """Whether arguments are JSON that goes through as it is written."""
     calls = call_shape(fmt)
     return isinstance(calls, JsonCalls | JsonArguments) or (
-        isinstance(calls, NamedCalls) and isinstance(calls.arguments, JsonArguments)
+        isinstance(calls, NamedCalls) and isinstance(calls.arguments, JsonArguments | RawArguments)
     )
 
 
@@ -104,7 +105,12 @@ def _texts(fmt: Format, whole: bool, by_id: bool) -> Texts:
     marks = markers(fmt) if whole else tuple(mark + MENTION for mark in markers(fmt))
     # No token spells a lone surrogate.
     odd = [piece for piece in ODD_PIECES if not by_id or piece.encode("utf-8", "ignore").decode() == piece]
-    options = (*odd, *marks * (1 + 60 // len(marks)), *halves(fmt), *("Hello", "the answer is", "42", "ok.") * 8)
+    options = (
+        *odd,
+        *marks * (1 + 60 // max(len(marks), 1)),
+        *halves(fmt),
+        *("Hello", "the answer is", "42", "ok.") * 8,
+    )
     return st.lists(st.sampled_from(options), min_size=1, max_size=5).map("".join)
 
 
@@ -124,11 +130,12 @@ def _content(fmt: Format, *, calls: bool, offered: bool, by_id: bool) -> Texts:
         marks = (*fmt.stops, *frame, *blocks, *(openers(fmt) if offered else ()))
     syntax = _syntax(fmt, marks, by_id)
     # A closer once more, right behind a call, is framing.
-    again = shape.close if calls and fmt.calls_first and isinstance(shape, NamedCalls) else ""
+    again = shape.close if calls and fmt.calls_first and isinstance(shape, NamedCalls | PythonCalls) else ()
     # A model that puts more layout before a call than its template does means layout.
     pad = fmt.before_call_accepts if calls and fmt.before_call_accepts != fmt.before_call else ""
     # So does one that puts more behind a reasoning closer.
     lead = "".join(block.after_accepts for block in fmt.reasoning if block.after_accepts != block.after)
+    lettered = _syntax(fmt, openers(fmt), by_id) if calls else ()
 
     def fits(text: str) -> bool:
         # Layout alone between two markers is framing.
@@ -136,7 +143,9 @@ def _content(fmt: Format, *, calls: bool, offered: bool, by_id: bool) -> Texts:
             return False
         if again and text.lstrip().startswith(again):
             return False
-        return _free_of(text, syntax) and _passes(fmt, text)
+        # The end of a text and the opener behind it can be a marker together.
+        moved = any(0 <= (text + after).find(mark) < len(text) for after in lettered for mark in syntax)
+        return not moved and _free_of(text, syntax) and _passes(fmt, text)
 
     return _texts(fmt, True, by_id).filter(fits)
 

@@ -32,8 +32,9 @@ from unspool import (
     ToolCallStart,
 )
 from unspool.formats import write
+from unspool.formats.writer import stands_bare
 from unspool.parsing.binding import bound
-from unspool.parsing.declaration import ChannelCalls, JsonCalls, PythonCalls, strings
+from unspool.parsing.declaration import ChannelCalls, strings
 
 # Reasoning of one family before the calls of another: a named shape and one without markers.
 _COMBINED = ("qwen3+mistral", "magistral+llama3_json")
@@ -42,6 +43,8 @@ FORMATS: dict[str, Format] = {
 }
 every_format = pytest.mark.parametrize("name", FORMATS)
 """By name, since a failing example is printed with its arguments."""
+every_format_with_calls = pytest.mark.parametrize("name", [n for n, fmt in FORMATS.items() if fmt.calls])
+"""Those that write calls of their own."""
 
 
 def _tool(name: str, **properties: Any) -> dict[str, Any]:
@@ -83,7 +86,7 @@ def turn(fmt: Format) -> str:
 
 def is_bare(fmt: Format) -> bool:
     """Whether calls stand without markers, so that no content can come before them."""
-    return isinstance(fmt.calls, PythonCalls) or (isinstance(fmt.calls, JsonCalls) and fmt.calls.bare)
+    return stands_bare(fmt.calls)
 
 
 def reasons(fmt: Format) -> bool:
@@ -104,21 +107,22 @@ def markers(fmt: Format) -> tuple[str, ...]:
 def _spelled(fmt: Format) -> Iterator[str]:
     for text in strings(fmt):
         # A brace is a marker of some formats and a field of what the writer fills in.
-        yield text if "{" not in text or "}" in text else text.replace("{", "{{")
+        yield text if "{" in text and "}" in text else text.replace("{", "{{").replace("}", "}}")
 
 
 @cache
 def written(fmt: Format) -> tuple[str, ...]:
     """Outputs as the format's template has them."""
-    messages = list(WRITTEN)
+    messages = [message for message in WRITTEN if fmt.calls or not message.tool_calls]
     if not is_bare(fmt):
-        messages += [replace(message, content="Let me see.") for message in WRITTEN[1:]]
+        messages += [replace(message, content="Let me see.") for message in messages[1:]]
     if reasons(fmt):
         messages += [replace(message, reasoning="I think.") for message in tuple(messages)]
     texts = [write(fmt, message) for message in messages]
     for block in fmt.reasoning:
         # Calls whose reasoning was never closed, when the prompt opened it.
-        texts += ["Hm." + write(fmt, message, prompt=block.open + block.close) for message in WRITTEN[1:]]
+        prompt = block.open + block.close
+        texts += ["Hm." + write(fmt, message, prompt=prompt) for message in WRITTEN[1:] if fmt.calls]
     return tuple(dict.fromkeys(texts))
 
 
@@ -225,7 +229,7 @@ def halves(fmt: Format) -> tuple[str, ...]:
 def pieces(fmt: Format) -> st.SearchStrategy[str]:
     """One piece of a soup; one draw, since a soup has many."""
     marks = markers(fmt)
-    return st.sampled_from((*ODD_PIECES, *marks * max(1, 2 * len(ODD_PIECES) // len(marks)), *halves(fmt)))
+    return st.sampled_from((*ODD_PIECES, *marks * max(1, 2 * len(ODD_PIECES) // max(len(marks), 1)), *halves(fmt)))
 
 
 @st.composite
@@ -274,8 +278,9 @@ def prompts(fmt: Format) -> tuple[str | None, ...]:
         found += [opener + block.open, opener + block.open + block.open_pad]
         found += [opener + block.open + block.close, opener + block.open + block.close + block.after]
     # Before the name of a call, and in a value, as when a request forces a call.
-    call = written(fmt)[1]
-    found += [opener + fmt.start + call[: call.index(place)] for place in ("get_weather", "Paris")]
+    if fmt.calls is not None:
+        call = written(fmt)[1]
+        found += [opener + fmt.start + call[: call.index(place)] for place in ("get_weather", "Paris")]
     if isinstance(fmt.calls, ChannelCalls):
         found += [opener + fmt.calls.written.reasoning, opener + fmt.calls.written.reasoning[:-1]]
     return tuple(dict.fromkeys(found))

@@ -8,7 +8,18 @@ from hypothesis import strategies as st
 
 import unspool
 from tests.laws.messages import comparable
-from tests.laws.strategies import FORMATS, TOOLS, events_of, every_format, merged, requests, soups, turn, written
+from tests.laws.strategies import (
+    FORMATS,
+    TOOLS,
+    events_of,
+    every_format,
+    every_format_with_calls,
+    merged,
+    requests,
+    soups,
+    turn,
+    written,
+)
 from unspool import ContentDelta, Finish, ReasoningDelta
 from unspool.parsing.declaration import ChannelCalls, Reasoning
 
@@ -78,7 +89,7 @@ def test_no_prompt_means_the_start_that_the_format_declares(name: str, data: st.
     assert merged(events_of(fmt, [text], {**request, "prompt": None})) == merged(declared)
 
 
-@every_format
+@every_format_with_calls
 def test_a_call_that_the_prompt_begins_is_the_answers_call(name: str) -> None:
     fmt = FORMATS[name]
     text = written(fmt)[1]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import unspool
 from tests.conftest import examples
 from tests.laws.messages import cases, comparable, spelled
-from tests.laws.strategies import FORMATS, TOOLS, every_format, points, split, turn
+from tests.laws.strategies import FORMATS, TOOLS, every_format, every_format_with_calls, points, split, turn
 from unspool import Format, Message, Parser, ToolCall, ToolCallDelta
 from unspool.formats import write
 
@@ -42,7 +42,7 @@ def test_a_written_message_is_read_back(name: str, data: st.DataObject) -> None:
         assert spelled(fmt, sent) == spelled(fmt, call.arguments)
 
 
-@every_format
+@every_format_with_calls
 def test_a_hundred_calls_are_read_back(name: str) -> None:
     fmt = FORMATS[name]
     weather = [json.dumps({"city": f"City {number}", "days": number}) for number in range(100)]

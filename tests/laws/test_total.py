@@ -85,7 +85,7 @@ def test_no_monster_raises(name: str, monster: str) -> None:
         ToolCall("", "get_weather", '{"days": 11}'),
     )
     for call in calls:
-        text = write(fmt, Message(tool_calls=(call,)))
+        text = write(fmt, Message(tool_calls=(call,)) if fmt.calls else Message(content="text 11"))
         # Where a name is next, a string, and each value; inside a number.
         marks = (call.name, "text", '"a"', "data", "11", "1, ", "1}", "1<")
         cuts = {place for mark in marks for place in _all_places(text, mark)} | {0, len(text) // 2, len(text)}

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from tests.laws.strategies import WRITTEN, is_bare, reasons, turn
 from unspool import Format, Message, ToolCall
 from unspool.formats import write
-from unspool.parsing.declaration import ChannelCalls
+from unspool.parsing.declaration import ChannelCalls, NamedCalls
 from unspool.parsing.turn import openers
 
 Workload: TypeAlias = tuple[str | None, Callable[[int], list[str]]]
@@ -33,7 +33,14 @@ def _chars(text: str, size: int = 5) -> list[str]:
 
 def workloads(fmt: Format) -> dict[str, Workload]:
     """All that the format has, by name."""
-    opener = (openers(fmt) or (fmt.calls.start if isinstance(fmt.calls, ChannelCalls) else "[",))[0]
+    if fmt.calls is None:
+        return _without_calls(fmt)
+    if isinstance(fmt.calls, ChannelCalls):
+        opener = fmt.calls.start
+    elif isinstance(fmt.calls, NamedCalls) and not fmt.calls.open:
+        opener = "get_weather" + fmt.calls.header_end[0]
+    else:
+        opener = (openers(fmt) or ("[",))[0]
     whole = write(fmt, WRITTEN[1], prompt="")
     begun = whole[: whole.index("Paris")]
     content = write(fmt, Message(content="Hello " + _HERE))
@@ -86,3 +93,16 @@ def workloads(fmt: Format) -> dict[str, Workload]:
     if not is_bare(fmt):
         prompted["words after a call"] = (None, _around(single + _HERE, " word"))
     return prompted
+
+
+def _without_calls(fmt: Format) -> dict[str, Workload]:
+    content = write(fmt, Message(content="Hello " + _HERE))
+    found: dict[str, Workload] = {
+        "words in content": (None, _around(content, " word")),
+        "layout in content": (None, _around(content, " \n")),
+    }
+    for block in fmt.reasoning:
+        found["halves of a marker in content"] = (None, _around(content, block.open[:-1]))
+        found["reasoning that never ends"] = (turn(fmt) + block.open, _around(_HERE, " word"))
+        found["halves of a marker in reasoning"] = (turn(fmt) + block.open, _around(_HERE, block.close[:-1]))
+    return found

@@ -55,6 +55,26 @@ def test_a_watch_for_nothing_finds_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "ended", "start", "literal"),
+    [
+        ("x\n<call>", False, 1, None),
+        ("x\n<call>all", False, 1, None),
+        ("x\n<call>al.", False, 1, "<call>"),
+        ("x\n<call>all.", False, 2, "<call>all."),
+        ("x\n<call>", True, 1, "<call>"),
+    ],
+)
+def test_layout_waits_with_a_marker_that_may_become_another(
+    text: str, ended: bool, start: int, literal: str | None
+) -> None:
+    watch = Watch(("\n", ("<call>",)), ("", ("<call>all.",)))
+    found = watch.find(text, 0, ended)
+    assert found is not None
+    assert found.start() == start
+    assert (found.group(found.lastindex) if found.lastindex else None) == literal
+
+
+@pytest.mark.parametrize(
     ("text", "ended", "group", "literal"),
     [
         ("<|sep|>", False, None, None),

@@ -142,7 +142,7 @@ def _union(kinds: Iterable[Any], value: Any, base: Any, where: str) -> Any:
 
 
 def _shape(kind: type) -> str:
-    """What a file calls one of several classes: ``JsonCalls`` is ``json``, ``JsonArguments`` ``json_arguments``."""
+    """What a file calls a class: ``json`` is ``JsonCalls``, ``json_arguments`` ``JsonArguments``."""
     return kind.__name__.removesuffix("Calls").replace("Arguments", "_arguments").lower()
 
 

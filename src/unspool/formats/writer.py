@@ -31,6 +31,7 @@ from unspool.parsing.declaration import (
     TaggedCalls,
 )
 from unspool.parsing.parser import turn_tail
+from unspool.parsing.turn import openers
 
 _SPACES = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\r\n]+', re.DOTALL)
 """A string of a JSON text, or the layout between its parts."""
@@ -60,7 +61,7 @@ def write(format: str | Format, message: Message, *, prompt: str | None = None) 
     tail = turn_tail(fmt, prompt)
     if isinstance(fmt.calls, ChannelCalls):
         return _channels(fmt, fmt.calls, message).removeprefix(tail)
-    if message.content and message.tool_calls and _are_bare(fmt.calls):
+    if message.content and message.tool_calls and stands_bare(fmt.calls):
         raise WriteError(f"calls of {fmt.name!r} have no markers, so no text can stand before them; leave it out")
     opened = _open_block(fmt, tail)
     calls = _calls(fmt, message.tool_calls) if message.tool_calls else ""
@@ -71,7 +72,15 @@ def write(format: str | Format, message: Message, *, prompt: str | None = None) 
         text, calls = _reasoning_with_calls(fmt, block, message, calls, opened=opened is not None), ""
     if opened is None and message.reasoning is None:
         text = _layout(fmt, tail) + text
-    return text + _answer(fmt, message.content or "", calls, tail) + fmt.turn_end
+    text += _answer(fmt, message.content or "", calls, tail) + fmt.turn_end
+    return text.removeprefix(_begun(fmt, tail))
+
+
+def _begun(fmt: Format, tail: str) -> str:
+    """The beginning of a frame or a call with which the prompt ends."""
+    frames = tuple(frame.open for frame in fmt.frames if frame.open != tail)
+    begun = tail in openers(fmt) or any(mark.startswith(tail) for mark in frames)
+    return tail if begun else ""
 
 
 def _answer(fmt: Format, content: str, calls: str, tail: str) -> str:
@@ -86,8 +95,8 @@ def _answer(fmt: Format, content: str, calls: str, tail: str) -> str:
         before = "" if tail.endswith((frame.open, frame.open + frame.open_pad)) else frame.open + frame.open_pad
         after = frame.close_pad + frame.close + frame.after
     if calls and fmt.calls_first:
-        text = calls + before + content + after
-    elif calls:
+        return calls + fmt.calls_end + before + content + after
+    if calls:
         layout = fmt.before_call if content else fmt.before_call_alone
         inside = frame is not None and frame.holds_calls
         text = before + content + (layout + calls + after if inside else after + layout + calls)
@@ -157,7 +166,7 @@ def _around(fmt: Format, shape: Calls, parts: list[str]) -> str:
         case ElementCalls():
             return shape.section_open + shape.layout + joined + shape.layout + shape.section_close
         case PythonCalls():
-            return f"[{joined}]"
+            return _python_calls(shape, joined)
     return joined
 
 
@@ -186,7 +195,8 @@ def _named_call(shape: NamedCalls, call: ToolCall, number: int) -> str:
     if isinstance(shape.arguments, RelaxedArguments):
         value = _relaxed(_read(call.arguments), shape.arguments.quote)
     else:
-        value = shape.arguments.written_before + call.arguments + shape.arguments.written_after
+        before = shape.arguments.written_before if isinstance(shape.arguments, JsonArguments) else ""
+        value = before + call.arguments + shape.arguments.written_after
     return shape.open + header + value + shape.close
 
 
@@ -310,21 +320,34 @@ def _reads_back(value: Any) -> bool:
     return not isinstance(value, list) or (bool(value) and all(map(_reads_back, value)))
 
 
-def _python_call(_: PythonCalls, call: ToolCall, __: int) -> str:
+def _python_calls(shape: PythonCalls, calls: str) -> str:
+    if shape.statements:
+        before, after = (f"```{shape.fence}\n", "\n```") if shape.fence else ("", "")
+        return f"{shape.open[0]}\n{before}{calls}{after}\n{shape.close[0]}"
+    return f"[{calls}]" if shape.bare else f"{shape.open[0]}[{calls}]{shape.close[0]}"
+
+
+def _python_call(shape: PythonCalls, call: ToolCall, _: int) -> str:
     arguments = _read(call.arguments)
     for key in arguments:
         if not key.isidentifier():
             raise WriteError(f"{key!r} is no Python keyword, so a call of {call.name!r} can't be written")
-    return f"{call.name}({', '.join(f'{key}={_python(value)}' for key, value in arguments.items())})"
+    return f"{call.name}({', '.join(f'{key}={_python(shape, value)}' for key, value in arguments.items())})"
 
 
-def _python(value: Any) -> str:
+def _python(shape: PythonCalls, value: Any) -> str:
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        text = json.dumps(value, ensure_ascii=False)
+        if shape.quote == "'":
+            text = "'" + text[1:-1].replace('\\"', '"').replace("'", "\\'") + "'"
+        return text
+    if isinstance(value, dict | list) and shape.json_containers:
+        return _json(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_python(key)}: {_python(item)}" for key, item in value.items()) + "}"
+        items = (f"{_python(shape, key)}: {_python(shape, item)}" for key, item in value.items())
+        return "{" + ", ".join(items) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_python, value)) + "]"
+        return "[" + ", ".join(_python(shape, item) for item in value) + "]"
     return value.text if isinstance(value, _Number) else repr(value)
 
 
@@ -381,9 +404,11 @@ def samples(fmt: Format) -> list[tuple[str, str, str]]:
 
 def _before_calls(fmt: Format) -> str | None:
     """Text before calls, where the format has room for it."""
-    return None if _are_bare(fmt.calls) else "Let me check."
+    return None if stands_bare(fmt.calls) else "Let me check."
 
 
-def _are_bare(calls: Calls | None) -> bool:
-    """Whether calls are written without markers, so that they are calls only at the start."""
-    return isinstance(calls, PythonCalls) or (isinstance(calls, JsonCalls) and calls.bare)
+def stands_bare(calls: Calls | None) -> bool:
+    """Whether calls are written without markers, so that nothing can come before them."""
+    if isinstance(calls, NamedCalls):
+        return not calls.open
+    return isinstance(calls, JsonCalls | PythonCalls) and calls.bare

@@ -17,6 +17,7 @@ from unspool.parsing.callobject import call_object, json_list, without_arguments
 from unspool.parsing.codecs.elements import element_call
 from unspool.parsing.codecs.json import finish_arguments, json_object
 from unspool.parsing.codecs.python import identifier, keyword_arguments, word_end
+from unspool.parsing.codecs.raw import raw_text
 from unspool.parsing.codecs.relaxed import relaxed_object
 from unspool.parsing.codecs.tagged import tagged_call
 from unspool.parsing.declaration import (
@@ -24,6 +25,7 @@ from unspool.parsing.declaration import (
     JsonCalls,
     NamedCalls,
     PythonCalls,
+    RawArguments,
     RelaxedArguments,
     TaggedCalls,
 )
@@ -52,7 +54,8 @@ def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
             stop(r, "no JSON follows the opener")
         r.end_call()
         separators = shape.separators or (",;" if shape.close else "")
-        if not (separators and (yield from _separated(r, separators + " \t\r\n", shape.open + r.reopens))):
+        marks = shape.close + shape.open + r.reopens
+        if not (separators and (yield from _separated(r, separators + " \t\r\n", marks))):
             break
         offered_only = offered_only or not shape.close
     if opened:
@@ -159,14 +162,25 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
             else:
                 yield from call_object(r, _LIST, offered_only=False)
             r.end_call()
+            yield from trail(r, (shape.close,))
             return
-    name, mark = yield from _header(r, shape)
+    if shape.offered_only:
+        name, mark = yield from _offered_header(r, shape)
+    else:
+        name, mark = yield from _header(r, shape)
+        if isinstance(shape.arguments, RawArguments) and mark not in shape.header_end:
+            raise NotACall("the header of the call has no end")
     fenced = False
     if shape.type_header and mark in shape.header_end:
         name, fenced = yield from _typed_header(r, shape, name)
     name = _checked(r, shape, name)
+    if isinstance(shape.arguments, RawArguments):
+        name = (yield from _first_word(r)) or name
     body = yield from r.next(("{", shape.close))
     if body != "{":
+        if not body and isinstance(shape.arguments, RawArguments):
+            yield from _raw_call(r, shape, shape.arguments, name)
+            return
         if not body:
             stop(r, "no object follows the name")
         without_arguments(r, name)
@@ -185,6 +199,39 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
     if fenced:
         yield from trail(r, ("```",), (shape.close,))
     yield from trail(r, (shape.close,), (shape.open, shape.section_open, shape.section_close))
+
+
+def _raw_call(r: Reader, shape: NamedCalls, arguments: RawArguments, name: str) -> Steps[None]:
+    if r.pos == len(r.text):
+        raise Unfinished("the text ends before the arguments")
+    r.start_call(name)
+    yield from raw_text(r, arguments.member, arguments.written_after, shape.close)
+    r.close_call()
+    r.end_call()
+    yield from trail(r, (shape.close,))
+
+
+def _first_word(r: Reader) -> Steps[str]:
+    """The offered name that is the first word of a body, consumed; ``""`` if it is none."""
+    yield from r.space()
+    found = yield from r.at(tuple(name + space for name in r.tools for space in " \t\n"))
+    if found:
+        r.take(r.pos + len(found) - 1, "name", "first word of the body")
+    return found[:-1]
+
+
+def _offered_header(r: Reader, shape: NamedCalls) -> Steps[tuple[str, str]]:
+    """Reads an offered name and the end of the header, both as they are written, without anything around them."""
+    headers = {name + end: (name, end) for name in r.tools for end in shape.header_end}
+    found = yield from r.at(tuple(headers))
+    if not found:
+        if r.final and any(header.startswith(r.text[r.pos :]) for header in headers):
+            raise Unfinished("the text ends inside the header of a call")
+        raise NotACall("no offered name follows the opener")
+    name, end = headers[found]
+    r.take(r.pos + len(name), "name", "header")
+    r.take(r.pos + len(end), "framing", "end of the header")
+    return name, end
 
 
 def _header(r: Reader, shape: NamedCalls) -> Steps[tuple[str, str]]:
@@ -213,7 +260,7 @@ def _typed_header(r: Reader, shape: NamedCalls, name: str) -> Steps[tuple[str, b
 
 def _checked(r: Reader, shape: NamedCalls, header: str) -> str:
     name = header.strip()
-    for prefix in shape.prefixes:
+    for prefix in map(r.spell, shape.prefixes):
         if name.startswith(prefix):
             name = name.removeprefix(prefix).strip()
             break
@@ -286,9 +333,19 @@ def _json_body(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[bo
 
 
 def python_calls(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:
-    """A list of calls, certain only when the list is closed; bare, every name must be an offered tool's."""
-    if not (yield from r.next(("[",))):
+    """A list of calls, or calls as statements; bare, every name must be an offered tool's."""
+    if (yield from r.next(("[",))):
+        yield from _python_list(r, shape, opened)
+    elif shape.statements:
+        yield from _statements(r, shape)
+    else:
         stop(r, "no list follows the opener")
+    if opened:
+        yield from trail(r, shape.close, shape.open)
+
+
+def _python_list(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:
+    """A list of calls, certain only when the list is closed."""
     r.take(r.pos + 1, "framing", "list of calls")
     first = True
     while True:
@@ -303,16 +360,41 @@ def python_calls(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:
                 break
             if (yield from r.next(("]",), word_end)):
                 continue
-        name = yield from identifier(r, "name")
-        if not opened and name not in r.tools:
-            raise NotACall(f"no tool {name!r} was offered")
-        if not (yield from r.next(("(",))):
-            stop(r, "a bracket is missing after the name")
-        r.take(r.pos + 1, "framing", "arguments")
-        r.start_call(name)
-        yield from keyword_arguments(r)
-        finish_arguments(r)
+        yield from _python_call(r, shape, offered_only=not opened)
         first = False
     r.end_call()
-    if opened:
-        yield from trail(r, shape.close, shape.open)
+
+
+def _python_call(r: Reader, shape: PythonCalls, *, offered_only: bool) -> Steps[None]:
+    name = yield from identifier(r, "name")
+    if offered_only and name not in r.tools:
+        raise NotACall(f"no tool {name!r} was offered")
+    if not (yield from r.next(("(",))):
+        stop(r, "a bracket is missing after the name")
+    r.take(r.pos + 1, "framing", "arguments")
+    r.start_call(name)
+    yield from keyword_arguments(r, loose=shape.loose_quotes)
+    finish_arguments(r)
+
+
+def _statements(r: Reader, shape: PythonCalls) -> Steps[None]:
+    """Calls one after another, each certain at its closing bracket, perhaps in a code fence."""
+    closers = shape.close
+    if shape.fence and (yield from r.at(("```",))):
+        r.take(r.pos + 3, "framing", "code fence")
+        if (yield from r.at((shape.fence,))):
+            r.take(r.pos + len(shape.fence), "framing", "code fence")
+        closers = ("```", *closers)
+        yield from r.space()
+    while True:
+        yield from _python_call(r, shape, offered_only=False)
+        r.end_call()
+        while (yield from r.next((",", ";"))):
+            r.take(r.pos + 1, "framing", "separates calls")
+        if r.pos == len(r.text):
+            return
+        if closer := (yield from r.at(closers)):
+            break
+        r.begin_call()
+    if closer == "```":
+        r.take(r.pos + 3, "framing", "code fence")

@@ -71,6 +71,7 @@ class JsonCalls:
     ``written_list`` is what is written before, between and after the calls of a message that share their
     markers; without it each has its own. ``body_pad`` and ``body_end`` are written inside the markers.
     ``compact``: written without a space.
+    ``close[0]`` is what is written, the rest is accepted as well; it is ``""`` where no closer is written.
     """
 
     open: tuple[str, ...] = ()
@@ -104,6 +105,18 @@ class RelaxedArguments:
 
 
 @dataclass(frozen=True, slots=True)
+class RawArguments:
+    """A JSON object, or else any text up to the closer, which is then the value of the argument ``member``.
+
+    The call's name is the first word of the body if that is an offered tool, otherwise the header; the header is
+    a label that models fill with either.
+    """
+
+    member: str
+    written_after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NamedCalls:
     """A header with the name, then the arguments as one value.
 
@@ -112,10 +125,12 @@ class NamedCalls:
     call id such as ``functions.NAME:3``. ``type_header``: the header may be a type, the name follows it on a
     line of its own, and the value may stand in a code fence. ``list_body``: instead of a header a JSON list of
     calls may follow. ``header_notes``: markers after which header text is not the name. ``header_ids``: markers
-    before which it is the call's id, ``id_size`` lower-case letters and digits.
+    before which it is the call's id, ``id_size`` lower-case letters and digits. ``offered_only``: the header must
+    be an offered name, and only while it can still become one is anything held; without ``open`` such a call
+    stands bare at the start of a stretch of content.
     """
 
-    open: str
+    open: str = ""
     header_end: tuple[str, ...] = ()
     header_stops: tuple[str, ...] = ()
     header_notes: tuple[str, ...] = ()
@@ -124,12 +139,13 @@ class NamedCalls:
     close: str = ""
     section_open: str = ""
     section_close: str = ""
-    arguments: JsonArguments | RelaxedArguments = field(default_factory=JsonArguments)
+    arguments: JsonArguments | RelaxedArguments | RawArguments = field(default_factory=JsonArguments)
     prefixes: tuple[str, ...] = ()
     written_header: str = "{name}"
     id_header: bool = False
     type_header: bool = False
     list_body: bool = False
+    offered_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +231,22 @@ class ElementCalls:
 
 @dataclass(frozen=True, slots=True)
 class PythonCalls:
-    """Calls as a Python list of keyword calls, ``[f(a=1), g()]``, bare or between ``open`` and ``close``."""
+    """Calls as a Python list of keyword calls, ``[f(a=1), g()]``, between ``open`` and ``close``.
+
+    ``bare``: the list is written without markers, and then only offered names make calls. ``statements``: the
+    calls are statements, one a line, instead of a list; ``fence`` is the language of a code fence around them.
+    ``quote`` is what strings are written with; ``json_containers``: lists and dicts are written as JSON.
+    ``loose_quotes``: a quote ends a string only where the call can go on behind it, since models do not escape.
+    """
 
     open: tuple[str, ...] = ()
     close: tuple[str, ...] = ()
+    bare: bool = False
+    statements: bool = False
+    fence: str = ""
+    quote: Literal["'", '"'] = '"'
+    json_containers: bool = False
+    loose_quotes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,10 +327,10 @@ class Format:
     content and a call; ``before_call_accepts`` widens it for what models do, ``before_call_alone`` is what is
     written before a call without content. ``lead`` is the pad at the start of a turn. ``content_end`` (a pad)
     follows content that ends the turn, ``calls_end`` (a pad) the calls, ``turn_end`` closes the turn.
-    ``calls_first``: the template writes calls before content. ``suffix`` is what stands for ``{suffix}`` in the
-    markers when neither vocabulary nor prompt says. ``text_filter`` names a class of ``parsing/filters.py`` that
-    mends content and reasoning. For readers of the docs: ``quirks`` are what models and templates of the family
-    do that the samples don't show, ``disagreements`` what other engines make of it.
+    ``calls_first``: the template writes calls before content, ``calls_end`` between them. ``suffix`` is what
+    stands for ``{suffix}`` in the markers when neither vocabulary nor prompt says. ``text_filter`` names a class
+    of ``parsing/filters.py`` that mends content and reasoning. For readers of the docs: ``quirks`` are what models
+    and templates of the family do that the samples don't show, ``disagreements`` what other engines make of it.
     """
 
     name: str

@@ -90,8 +90,8 @@ class Opened(Exception):  # noqa: N818 - control flow, never seen outside
 
 
 def stop(r: Reader, why: str) -> NoReturn:
-    """Raises what fits: the text ended, or what stands here is wrong."""
-    if r.final and r.pos == len(r.text):
+    """Raises what fits: the text ended, perhaps in the middle of a marker, or what stands here is wrong."""
+    if r.final and r.pos in (len(r.text), r.torn):
         raise Unfinished("the text ends inside a call")
     raise NotACall(why)
 
@@ -122,6 +122,7 @@ class Reader:
         self.stops: tuple[str, ...] = ()
         self.reopens: tuple[str, ...] = ()
         self.barriers: tuple[str, ...] = ()
+        self.torn = -1
         self._base = 0
         self._keep: int | None = None
         self._out: list[Event] = []
@@ -249,9 +250,9 @@ class Reader:
     def next(self, literals: tuple[str, ...], word_end: Finder | None = None, quote: str = "") -> Steps[str]:
         """Skips JSON whitespace; the longest of the literals that then stands here, or ``""``.
 
-        The literal is not consumed. ``word_end``: if a word may stand here that says nothing before it is
-        complete, finds what ends one, the beginning of any literal included; until something does, the word
-        gathers without waking the coroutine. ``quote``: how such a word begins.
+        The literal is not consumed; ``torn`` is as for :meth:`at`. ``word_end``: if a word may stand here that
+        says nothing before it is complete, finds what ends one, the beginning of any literal included; until
+        something does, the word gathers without waking the coroutine. ``quote``: how such a word begins.
         """
         match, longest, beginnings = _literals(literals)
         while True:
@@ -263,7 +264,11 @@ class Reader:
                 self.take(end, "framing", "layout")
             if len(text) - end >= longest or self.final or text[end:] not in beginnings:
                 found = match(text, end)
-                return found.group() if found else ""
+                if found:
+                    return found.group()
+                if end < len(text) and text[end:] in beginnings:
+                    self.torn = end
+                return ""
             # What began to be a literal is no word.
             self._wait_at_layout(beginnings, word_end if end == len(text) else None, quote)
             yield
@@ -314,7 +319,10 @@ class Reader:
             self.take(self.pos + 1, "framing", note)
 
     def at(self, literals: tuple[str, ...], offset: int = 0) -> Steps[str]:
-        """The longest of the literals that stands ``offset`` characters ahead, or ``""``; consumes nothing."""
+        """The longest of the literals that stands ``offset`` characters ahead, or ``""``; consumes nothing.
+
+        ``torn`` is then where the text ends in the middle of one.
+        """
         match, longest, beginnings = _literals(literals)
         while True:
             pos = self.pos + offset
@@ -327,7 +335,11 @@ class Reader:
                 yield
                 continue
             found = match(self.text, pos)
-            return found.group() if found else ""
+            if found:
+                return found.group()
+            if 0 < len(self.text) - pos < longest and self.text[pos:] in beginnings:
+                self.torn = pos
+            return ""
 
     def ahead(self, literals: tuple[str, ...], offset: int = 0) -> Steps[int]:
         """How far ahead one of the literals ends that stands behind whitespace ``offset`` characters ahead.
@@ -345,10 +357,6 @@ class Reader:
                 return found.end() - self.pos if found else 0
             self._wait_at_layout(beginnings, None, "", offset)
             yield
-
-    def ends_inside(self, literals: tuple[str, ...]) -> bool:
-        """Whether the text is over and what is left of it is only the beginning of a literal, or nothing."""
-        return self.final and self.text[self.pos :] in _literals(literals)[2]
 
     def certain(self, literal: str) -> bool:
         """Whether the literal holds a special token that arrived by id, so that it can't be mere letters."""

@@ -51,6 +51,16 @@ def _complete(words: Sequence[str], others: Iterable[str], going_on: bool) -> st
     return "|".join(alternatives)
 
 
+def _waiting(words: Sequence[str], others: Iterable[str]) -> list[str]:
+    """A pattern for each word that, at the end of the text, may still become a longer one."""
+    found = []
+    for word in words:
+        tails = [other[len(word) :] for other in others if other != word and other.startswith(word)]
+        if tails:
+            found.append(re.escape(word) + "(?:" + "|".join([r"\Z", *filter(None, [_beginnings(tails)])]) + ")")
+    return found
+
+
 def _set(characters: Iterable[str]) -> str:
     return re.escape("".join(sorted(set(characters))))
 
@@ -107,6 +117,7 @@ class Watch:
                 beginnings.append(space + begun)
                 bare_going_on.append(begun)
             if pad:
+                beginnings += [space + waiting for waiting in _waiting(words, every)]
                 pads[pad] = None
                 beginnings.append(rf"[{_set(pad)}]{{1,{len(pad)}}}\Z")
         self.beginnings = frozenset(opened)

@@ -95,10 +95,13 @@ def compile_grammar(fmt: Format, offered: bool, forced: bool) -> Grammar:
             calls[mark] = (*calls.get(mark, ()), shape)
         if isinstance(shape, JsonCalls) and shape.bare:
             bare += [("{", shape), ("[", shape)]
-        elif isinstance(shape, PythonCalls):
+        elif isinstance(shape, PythonCalls) and shape.bare:
             bare.append(("[", shape))
+        elif isinstance(shape, NamedCalls) and not shape.open:
+            bare.append(("", shape))
     if offered and forced and not isinstance(fmt.calls, ChannelCalls):
         bare += [(mark, _FORCED) for mark in "{[" if mark not in {mark for mark, _ in bare}]
+    bare.sort(key=lambda entry: not entry[0])
     marks = tuple(calls)
     pad = fmt.before_call_accepts or fmt.before_call
     recurring = tuple(r.open for r in fmt.reasoning if r.recurs)
@@ -223,6 +226,8 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
         if found.lastindex == 1:
             lead = yield from _call(r, g, found.end(), mark)
             watch = g.later
+            if lead and g.format.calls_first:
+                yield from r.pad(g.format.calls_end, "layout after the calls")
             continue
         if found.lastindex == 2:
             r.take(found.end(), "framing", "opens reasoning")
@@ -284,9 +289,12 @@ def _content_end(r: Reader, pad: str) -> int:
 
 
 def _bare(r: Reader, g: Grammar, ahead: int) -> Steps[bool]:
-    """Tries a call without markers at the start of a stretch of content."""
-    shape = next((calls for mark, calls in g.bare if r.text[ahead] == mark), None)
-    if shape is None:
+    """Tries a call without markers at the start of a stretch of content.
+
+    Behind a call, one in another syntax than the format's own only repeats what was called.
+    """
+    shape = next((calls for mark, calls in g.bare if r.text.startswith(mark, ahead)), None)
+    if shape is None or (r.call.ended and shape in g.format.also):
         return False
     r.begin_call()
     r.take(ahead, "framing", "layout before a call")
@@ -305,9 +313,23 @@ def _read(r: Reader, g: Grammar, mark: str) -> Steps[None]:
     shape = shapes[0]
     if len(shapes) > 1:
         yield from r.space()
-        json = bool((yield from r.at(("{", "["))))
+        json = yield from _json_ahead(r)
         shape = next((each for each in shapes if isinstance(each, JsonCalls) is json), shape)
     yield from _READERS[type(shape)](r, shape, mark)
+
+
+def _json_ahead(r: Reader) -> Steps[bool]:
+    """Whether a JSON object stands at the cursor, or a list that holds one first or nothing."""
+    mark = yield from r.at(("{", "["))
+    size = 1
+    while mark == "[":
+        size = r.space_end(r.pos + 1) - r.pos
+        if size > HOLD:
+            return False
+        if r.pos + size < len(r.text) or r.final:
+            return r.text.startswith(("{", "]"), r.pos + size)
+        yield
+    return bool(mark)
 
 
 def _call(r: Reader, g: Grammar, end: int, mark: str, *, in_reasoning: bool = False) -> Steps[bool]:

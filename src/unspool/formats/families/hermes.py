@@ -13,8 +13,21 @@ CHATML_STOPS = ("<|im_end|>", "<|endoftext|>")
 _HERMES = Format(
     name="hermes",
     summary="one JSON object in <tool_call> tags a call; reasoning in <think>, optional",
-    aliases=("qwen3", "qwen25", "qwen2_5", "qwen", "qwen3_instruct", "nous"),
-    models=("Qwen/Qwen3-8B", "Qwen/Qwen2.5-7B-Instruct", "NousResearch/Hermes-3-Llama-3.1-8B"),
+    aliases=(
+        *("qwen3", "qwen25", "qwen2_5", "qwen", "qwen3_instruct", "nous"),
+        *("hermes4", "smollm3", "exaone4", "k_exaone", "falcon_h1", "motif", "ling2", "am_thinking"),
+    ),
+    models=(
+        "Qwen/Qwen3-8B",
+        "Qwen/Qwen2.5-7B-Instruct",
+        "NousResearch/Hermes-3-Llama-3.1-8B",
+        "NousResearch/Hermes-4-70B",
+        "HuggingFaceTB/SmolLM3-3B",
+        "LGAI-EXAONE/EXAONE-4.0-32B",
+        "tiiuae/Falcon-H1-7B-Instruct",
+        "inclusionAI/Ling-flash-2.0",
+        "a-m-team/AM-Thinking-v1",
+    ),
     reasoning=(THINK,),
     calls=JsonCalls(open=("<tool_call>",), close=("</tool_call>",), body_pad="\n", body_end="\n"),
     turns=CHATML_TURNS,

@@ -39,7 +39,7 @@ FORMATS = (
         summary="a Python list of keyword calls, [f(a=1), g()], at the start",
         aliases=("llama4_pythonic", "llama4", "toolace"),
         models=("meta-llama/Llama-4-Scout-17B-16E-Instruct", "Team-ACE/ToolACE-8B"),
-        calls=PythonCalls(open=("<|python_start|>",), close=("<|python_end|>",)),
+        calls=PythonCalls(open=("<|python_start|>",), close=("<|python_end|>",), bare=True),
         turns=("<|header_start|>assistant<|header_end|>\n\n", "<|header_start|>assistant<|header_end|>"),
         stops=("<|eot|>", "<|eom|>", "<|eot_id|>", "<|eom_id|>"),
         next_turns=("<|header_start|>", "<|start_header_id|>"),

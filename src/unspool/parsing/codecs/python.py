@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from unspool.parsing.codecs.json import escape, number, quote
-from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished, stop
+from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished, no_space, stop
 from unspool.parsing.scanner import pattern
 
 DEPTH = 64
@@ -98,8 +98,11 @@ def identifier(r: Reader, note: str) -> Steps[str]:
     return name
 
 
-def keyword_arguments(r: Reader) -> Steps[None]:
-    """Reads ``key=value, ...)`` behind the opening bracket, through the closing one."""
+def keyword_arguments(r: Reader, *, loose: bool = False) -> Steps[None]:
+    """Reads ``key=value, ...)`` behind the opening bracket, through the closing one.
+
+    ``loose``: a quote that ends no string where one can end is a letter of it.
+    """
     keys: set[str] = set()
     while True:
         mark = yield from (r.next((")", ",")) if keys else r.next((")",), word_end))
@@ -122,7 +125,7 @@ def keyword_arguments(r: Reader) -> Steps[None]:
         opening = yield from r.next(_OPENINGS)
         r.arguments(("{" if not keys else ", ") + quote(key) + ": ")
         keys.add(key)
-        yield from _value(r, opening, DEPTH)
+        yield from _value(r, opening, DEPTH, ",)" if loose else "")
 
 
 def _comma(r: Reader, mark: str, closer: str) -> None:
@@ -134,18 +137,21 @@ def _comma(r: Reader, mark: str, closer: str) -> None:
 _OPENINGS = ("'", '"', "[", "(", "{")
 
 
-def _value(r: Reader, opening: str, depth: int) -> Steps[None]:
-    """Reads one literal and says it as JSON; ``opening`` is which of :data:`_OPENINGS` it begins with."""
+def _value(r: Reader, opening: str, depth: int, after: str = "") -> Steps[None]:
+    """Reads one literal and says it as JSON; ``opening`` is which of :data:`_OPENINGS` it begins with.
+
+    A string ends only before ``after``, if there is any.
+    """
     if not depth:
         raise NotACall("the arguments are nested too deeply")
     if opening in ("'", '"'):
-        yield from string(r, opening)
+        yield from string(r, opening, after)
     elif opening == "{":
-        yield from _dict(r, depth - 1)
+        yield from _dict(r, depth - 1, loose=bool(after))
     elif opening == "(":
-        yield from _parenthesised(r, depth - 1)
+        yield from _parenthesised(r, depth - 1, loose=bool(after))
     elif opening:
-        yield from _list(r, depth - 1)
+        yield from _list(r, depth - 1, loose=bool(after))
     else:
         text = yield from word(r, "value")
         if not text:
@@ -182,29 +188,29 @@ def literal(text: str) -> str | None:
     return r.argument_text() if r.pos == len(text) else None
 
 
-def _parenthesised(r: Reader, depth: int) -> Steps[None]:
+def _parenthesised(r: Reader, depth: int, *, loose: bool) -> Steps[None]:
     """A tuple, or the only value in brackets that stand for nothing; the first comma tells."""
     r.take(r.pos + 1, "arguments", "bracket")
     put = r.hold_arguments()
     opening = yield from r.next((")", *_OPENINGS))
     empty = opening == ")"
     if not empty:
-        yield from _value(r, opening, depth)
+        yield from _value(r, opening, depth, ",)" if loose else "")
         if (yield from r.next((")", ","))) == ")":
             r.take(r.pos + 1, "arguments", "bracket")
             put("")
             return
     put("[")
-    yield from _items(r, depth, ")", first=empty)
+    yield from _items(r, depth, ")", first=empty, loose=loose)
 
 
-def _list(r: Reader, depth: int) -> Steps[None]:
+def _list(r: Reader, depth: int, *, loose: bool) -> Steps[None]:
     r.take(r.pos + 1, "arguments", "list")
     r.arguments("[")
-    yield from _items(r, depth, "]", first=True)
+    yield from _items(r, depth, "]", first=True, loose=loose)
 
 
-def _items(r: Reader, depth: int, closer: str, *, first: bool) -> Steps[None]:
+def _items(r: Reader, depth: int, closer: str, *, first: bool, loose: bool) -> Steps[None]:
     """Reads a list from one of its items on, through its closer."""
     while True:
         mark = yield from r.next((closer,) if first else (closer, ","))
@@ -217,13 +223,13 @@ def _items(r: Reader, depth: int, closer: str, *, first: bool) -> Steps[None]:
             r.arguments(", ")
         if numbers := NUMBERS.match(r.text, r.pos):
             r.arguments(r.take(numbers.end(), "arguments", "numbers"))
-        yield from _value(r, (yield from r.next(_OPENINGS)), depth)
+        yield from _value(r, (yield from r.next(_OPENINGS)), depth, "," + closer if loose else "")
         first = False
     r.take(r.pos + 1, "arguments", "list")
     r.arguments("]")
 
 
-def _dict(r: Reader, depth: int) -> Steps[None]:
+def _dict(r: Reader, depth: int, *, loose: bool) -> Steps[None]:
     r.take(r.pos + 1, "arguments", "dict")
     r.arguments("{")
     first = True
@@ -239,20 +245,25 @@ def _dict(r: Reader, depth: int) -> Steps[None]:
         mark = yield from r.next(("'", '"'))
         if not mark:
             stop(r, "a key that is no string")
-        yield from string(r, mark)
+        yield from string(r, mark, ":" if loose else "")
         if not (yield from r.next((":",))):
             stop(r, "a colon is missing after a key")
         r.take(r.pos + 1, "arguments", "dict")
         r.arguments(": ")
-        yield from _value(r, (yield from r.next(_OPENINGS)), depth)
+        yield from _value(r, (yield from r.next(_OPENINGS)), depth, ",}" if loose else "")
         first = False
     r.take(r.pos + 1, "arguments", "dict")
     r.arguments("}")
 
 
-def string(r: Reader, mark: str) -> Steps[None]:
-    """Reads a string in single, double or triple quotes, the cursor at the opening one."""
+def string(r: Reader, mark: str, after: str = "") -> Steps[None]:
+    """Reads a string in single, double or triple quotes, the cursor at the opening one.
+
+    With ``after``, a single quote before something else than one of these characters is a letter.
+    """
     closer = yield from r.at((mark * 3, mark * 2, mark))
+    if closer == mark * 2 and after and not (yield from _before(r, after, 2)):
+        closer = mark
     if closer == mark * 2:
         r.take(r.pos + 2, "arguments", "string")
         r.arguments('""')
@@ -280,12 +291,30 @@ def string(r: Reader, mark: str) -> Steps[None]:
             if escaped is None:
                 raise Unfinished("the text ends inside a string")
             r.arguments(escape(_decoded(r.take(escaped.end(), "arguments", "escape"))))
-        elif r.text[r.pos] == mark and (closer == mark or (yield from r.at((closer,)))):
+        elif (
+            r.text[r.pos] == mark
+            and (closer == mark or (yield from r.at((closer,))))
+            and (not after or len(closer) > 1 or (yield from _before(r, after, 1)))
+        ):
             r.take(r.pos + len(closer), "arguments", "string")
             r.arguments('"')
             return
         else:
             r.arguments(escape(r.spell(r.take(r.pos + 1, "arguments", "string"))))
+
+
+def _before(r: Reader, characters: str, offset: int) -> Steps[bool]:
+    """Whether one of the characters, or the end of the text, comes ``offset`` characters ahead, after layout."""
+    while True:
+        end = r.space_end(r.pos + offset)
+        if end - r.pos > HOLD:
+            return False
+        if end < len(r.text):
+            return r.text[end] in characters
+        if r.final:
+            return True
+        r.wait(no_space)
+        yield
 
 
 def _decoded(text: str) -> str:

@@ -150,10 +150,8 @@ def _parameters(r: Reader, shape: TaggedCalls, tool: Tool, arguments: Arguments)
             return
         elif mark and mark in whole and arguments.empty:
             yield from _whole(r, shape)
-        elif r.ends_inside(marks):
-            raise Unfinished("the text ends inside a call")
         else:
-            raise NotACall("text inside the call that is no parameter")
+            stop(r, "text inside the call that is no parameter")
 
 
 def _whole(r: Reader, shape: TaggedCalls) -> Steps[None]:

@@ -1,0 +1,69 @@
+"""Cohere Command: a JSON list of numbered calls between action markers, content between markers of its own."""
+
+from dataclasses import replace
+
+from unspool.parsing.declaration import Format, Frame, JsonCalls, Reasoning
+
+_ON_LINES = ("[\n    ", ",\n    ", "\n]")
+_RESPONSE = Frame("<|START_RESPONSE|>", "<|END_RESPONSE|>")
+_TEXT = Frame("<|START_TEXT|>", "<|END_TEXT|>")
+
+_COMMAND3 = Format(
+    name="cohere_command3",
+    summary="a JSON list between <|START_ACTION|> and <|END_ACTION|>; content in <|START_RESPONSE|>",
+    aliases=("cohere", "command_a", "command_r7b"),
+    models=(
+        "CohereLabs/c4ai-command-r7b-12-2024",
+        "CohereLabs/c4ai-command-a-03-2025",
+        "CohereLabs/command-a-reasoning-08-2025",
+    ),
+    reasoning=(Reasoning("<|START_THINKING|>", "<|END_THINKING|>", ends_at_call=True),),
+    frames=(_RESPONSE, _TEXT),
+    calls=JsonCalls(
+        open=("<|START_ACTION|>",),
+        close=("<|END_ACTION|>",),
+        written_list=_ON_LINES,
+        id_key="tool_call_id",
+        name_keys=("tool_name", "name"),
+        arguments_keys=("parameters", "arguments"),
+    ),
+    turns=("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",),
+    stops=("<|END_OF_TURN_TOKEN|>",),
+    engine_names={"vllm": ("cohere_command3",), "ollama": ("cohere",), "smg": ("cohere",)},
+    source="chat template of CohereLabs/c4ai-command-a-03-2025",
+)
+
+FORMATS = (
+    _COMMAND3,
+    replace(
+        _COMMAND3,
+        name="cohere_command4",
+        summary="the calls of cohere_command3; content in <|START_TEXT|>; the prompt opens the reasoning",
+        aliases=("command4",),
+        models=(),
+        frames=(_TEXT, _RESPONSE),
+        start="<|START_THINKING|>",
+        engine_names={"vllm": ("cohere_command4",), "sglang": ("cohere_command4",)},
+        source="parsers of vLLM 0.33 and SGLang 0.5; the checkpoints have no chat template in Jinja",
+    ),
+    Format(
+        name="command_r",
+        summary="'Action:' and a JSON list of calls in a code fence; only offered names are calls",
+        aliases=("command_r_plus",),
+        models=("CohereLabs/c4ai-command-r-v01", "CohereLabs/c4ai-command-r-plus"),
+        calls=JsonCalls(
+            open=("Action:\n```json", "Action: ```json", "Action:```json", "Action:\n```", "Action: ```"),
+            close=("```",),
+            offered_only=True,
+            body_pad="\n",
+            body_end="\n",
+            written_list=_ON_LINES,
+            name_keys=("tool_name", "name"),
+            arguments_keys=("parameters", "arguments"),
+        ),
+        turns=("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",),
+        stops=("<|END_OF_TURN_TOKEN|>",),
+        before_call="\n",
+        source="tool use template of CohereLabs/c4ai-command-r-v01; its list is indented further when rendered",
+    ),
+)

@@ -1,0 +1,87 @@
+"""IBM Granite: a JSON list without a closer (3.x), hermes tags (4.0), a trigger before each call (20B)."""
+
+from dataclasses import replace
+
+from unspool.parsing.declaration import Format, Frame, JsonCalls, Reasoning
+
+_TURNS = ("<|start_of_role|>assistant<|end_of_role|>",)
+_STOPS = ("<|end_of_text|>",)
+
+_PHRASES = tuple(
+    Reasoning(
+        f"{words} my thought process:",
+        "Here is my response:",
+        closes_too=("Here's my response:",),
+        open_pad=" ",
+        close_pad="\n",
+        after=" ",
+        ends_at_call=True,
+    )
+    for words in ("Here is", "Here's")
+)
+
+_GRANITE = Format(
+    name="granite",
+    summary="a JSON list of calls after <tool_call>, no closer; reasoning between two phrases, or in <think>",
+    aliases=("granite3", "granite_3"),
+    models=(
+        "ibm-granite/granite-3.1-8b-instruct",
+        "ibm-granite/granite-3.2-8b-instruct",
+        "ibm-granite/granite-3.3-8b-instruct",
+    ),
+    reasoning=(*_PHRASES, Reasoning("<think>", "</think>", after="\n", ends_at_call=True)),
+    frames=(Frame("<response>", "</response>", written="never"),),
+    calls=JsonCalls(
+        open=("<tool_call>", "<|tool_call|>"), close=("", "</tool_call>"), written_list=("[", ", ", "]")
+    ),
+    turns=_TURNS,
+    stops=_STOPS,
+    engine_names={
+        "vllm": ("granite",),
+        "vllm-mlx": ("granite", "granite3"),
+        "dynamo": ("granite",),
+        "bfcl": ("granite_3",),
+    },
+    source="chat templates of ibm-granite/granite-3.2-8b-instruct and granite-3.3-8b-instruct",
+)
+
+FORMATS = (
+    _GRANITE,
+    replace(
+        _GRANITE,
+        name="granite_30",
+        summary="a JSON list of calls after <|tool_call|>, no closer",
+        aliases=("granite_3.0",),
+        models=("ibm-granite/granite-3.0-8b-instruct",),
+        reasoning=(),
+        frames=(),
+        calls=JsonCalls(
+            open=("<|tool_call|>", "<tool_call>"), close=("", "</tool_call>"), written_list=("[", ", ", "]")
+        ),
+        engine_names={},
+        source="chat template of ibm-granite/granite-3.0-8b-instruct",
+    ),
+    Format(
+        name="granite4",
+        summary="one JSON object in <tool_call> tags a call, no reasoning",
+        aliases=("granite_4", "granite_4.0"),
+        models=("ibm-granite/granite-4.0-h-small", "ibm-granite/granite-4.0-h-tiny"),
+        calls=JsonCalls(open=("<tool_call>",), close=("</tool_call>",), body_pad="\n", body_end="\n"),
+        turns=_TURNS,
+        stops=_STOPS,
+        before_call="\n",
+        between_calls="\n",
+        engine_names={"vllm": ("granite4",)},
+        source="chat template of ibm-granite/granite-4.0-h-small",
+    ),
+    Format(
+        name="granite_20b_fc",
+        summary="<function_call> before the JSON object of each call, no closer",
+        models=("ibm-granite/granite-20b-functioncalling",),
+        calls=JsonCalls(open=("<function_call>",), body_pad=" "),
+        stops=("<|endoftext|>",),
+        between_calls=" ",
+        engine_names={"vllm": ("granite-20b-fc",)},
+        source="model card of ibm-granite/granite-20b-functioncalling",
+    ),
+)

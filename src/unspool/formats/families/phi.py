@@ -1,0 +1,48 @@
+"""Phi-4-mini and Firefunction: the word ``functools`` before a JSON list; Phi's own tokens around one."""
+
+from dataclasses import replace
+
+from unspool.formats.families.hermes import THINK
+from unspool.parsing.declaration import Format, JsonCalls
+
+_INLINE = ("[", ", ", "]")
+
+_PHI = Format(
+    name="phi4_mini",
+    summary="functools and a JSON list of calls, or a list between <|tool_call|> and <|/tool_call|>",
+    aliases=("phi4", "phi_4_mini", "phi4_mini_json"),
+    models=("microsoft/Phi-4-mini-instruct",),
+    reasoning=(THINK,),
+    calls=JsonCalls(open=("functools", "<|tool_call|>"), close=("", "<|/tool_call|>"), written_list=_INLINE),
+    turns=("<|assistant|>",),
+    stops=("<|end|>", "<|endoftext|>"),
+    engine_names={"vllm": ("phi4_mini_json",), "dynamo": ("phi4",), "bfcl": ("phi_fc",)},
+    source="tool templates of vLLM for microsoft/Phi-4-mini-instruct",
+)
+
+FORMATS = (
+    _PHI,
+    replace(
+        _PHI,
+        name="phi4_mini_tokens",
+        summary="a JSON list between <|tool_call|> and <|/tool_call|>; the closer is often missing",
+        aliases=(),
+        models=(),
+        calls=JsonCalls(open=("<|tool_call|>", "functools"), close=("<|/tool_call|>",), written_list=_INLINE),
+        engine_names={},
+        source="model card of microsoft/Phi-4-mini-instruct",
+    ),
+    Format(
+        name="firefunction",
+        summary="functools and a JSON list of calls, behind a space",
+        aliases=("firefunction_v2",),
+        models=("fireworks-ai/llama-3-firefunction-v2",),
+        calls=JsonCalls(open=("functools",), written_list=_INLINE),
+        turns=("<|start_header_id|>assistant<|end_header_id|>\n\n",),
+        stops=("<|eot_id|>", "<|end_of_text|>"),
+        before_call=" ",
+        before_call_alone=" ",
+        engine_names={"llama.cpp": ("firefunction_v2",)},
+        source="chat template of fireworks-ai/llama-3-firefunction-v2",
+    ),
+)
