@@ -30,7 +30,7 @@ ARGUMENTS = f'{{"i": {LONG}, "x": 1e999, "l": [{LONG}, 1.10, -0, 1E+2], "o": {{"
 
 
 @pytest.mark.parametrize("mode", get_args(ArgumentMode))
-@pytest.mark.parametrize("fmt", unspool.formats(), ids=str)
+@pytest.mark.parametrize("fmt", [fmt for fmt in unspool.formats() if fmt.calls], ids=str)
 def test_a_number_is_written_and_read_as_it_is_spelled(fmt: unspool.Format, mode: ArgumentMode) -> None:
     raw = write(fmt, Message(tool_calls=(ToolCall("", "f", ARGUMENTS),)))
     for size in (len(raw), 7):

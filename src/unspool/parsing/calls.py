@@ -252,10 +252,12 @@ def _typed_header(r: Reader, shape: NamedCalls, name: str) -> Steps[tuple[str, b
     if (yield from r.next(("{", shape.close), header_watch(("\n",), ("{", "```", shape.close)).stop)):
         return name, False
     name, _ = yield from header_text(r, ("\n",), ("{", "```"))
-    fence = yield from r.next(("```json", "```"))
-    if fence:
-        r.take(r.pos + len(fence), "framing", "code fence")
-    return name, bool(fence)
+    fenced = bool((yield from r.next(("```",))))
+    if fenced:
+        r.take(r.pos + 3, "framing", "code fence")
+        if (yield from r.at(("json",))):
+            r.take(r.pos + 4, "framing", "code fence")
+    return name, fenced
 
 
 def _checked(r: Reader, shape: NamedCalls, header: str) -> str:

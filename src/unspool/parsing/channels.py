@@ -156,6 +156,8 @@ def _named(r: Reader, m: _Messages) -> Steps[bool]:
         if found and found.lastindex:
             return found.lastindex == 1
         if r.final:
+            if r.cut and any((name + mark).startswith(window) for name in r.tools for mark in m.marks):
+                r.take(len(r.text), "cut", "the name of a call cut by the token limit")
             return False
         yield
 

@@ -231,7 +231,7 @@ def test_internlm_code_is_content() -> None:
         (f"I look.{FUNCTION_CALL}{WEATHER}<|message_sep|>", said("I look.", PARIS)),
         (f"I look.<|function_call|>{WEATHER}</s>", said("I look.", PARIS)),
         ("Fine.<|message_sep|>", said("Fine.")),
-        ("Fine.<|message_sep|>\n\nfunction", said("Fine.\n\nfunction")),
+        ("Fine.<|message_sep|>\n\nfunction", said("Fine.<|message_sep|>\n\nfunction")),
         ("A function call is fine.", said("A function call is fine.")),
     ],
 )
