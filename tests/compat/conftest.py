@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ Load = Callable[[str], ModuleType]
 @pytest.fixture(autouse=True)
 def fresh_registries() -> Iterator[None]:
     """Undoes what a test registers."""
-    held = [
+    held: list[dict[str, Any]] = [
         ToolParserManager.tool_parsers,
         ToolParserManager.lazy_parsers,
         ReasoningParserManager.reasoning_parsers,
@@ -31,7 +32,7 @@ def fresh_registries() -> Iterator[None]:
     yield
     for registry, was in zip(held, before, strict=True):
         registry.clear()
-        registry.update(was)  # type: ignore[arg-type]
+        registry.update(was)
     for module in plugin_modules[len(loaded) :]:
         sys.modules.pop(module.__name__, None)
     plugin_modules[:] = loaded

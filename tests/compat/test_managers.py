@@ -49,11 +49,11 @@ def test_registering(manager: Any, base: Any) -> None:
     get = getattr(manager, "get_tool_parser", None) or manager.get_reasoning_parser
 
     @manager.register_module("mine")
-    class Mine(base):
+    class Mine(base):  # type: ignore[misc]
         pass
 
     @manager.register_module(["ours", "theirs"])
-    class Ours(base):
+    class Ours(base):  # type: ignore[misc]
         pass
 
     manager.register_module(module=Mine)

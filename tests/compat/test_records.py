@@ -26,7 +26,8 @@ def test_both_ways_of_reading_give_the_same() -> None:
     function = DeltaFunctionCall(name="f", arguments="{")
     delta = DeltaMessage(content="a", tool_calls=[DeltaToolCall(index=0, id="x", function=function)])
     assert delta.tool_calls[0].function is delta["tool_calls"][0]["function"]
-    assert delta["tool_calls"][0]["function"]["name"] == "f"
+    called: dict[str, Any] = delta
+    assert called["tool_calls"][0]["function"]["name"] == "f"
     assert json.loads(json.dumps(delta)) == {
         "content": "a",
         "tool_calls": [{"index": 0, "id": "x", "function": {"name": "f", "arguments": "{"}}],

@@ -287,7 +287,8 @@ def test_choices(choice: Any) -> None:
 
 def test_without_tools_every_call_counts() -> None:
     bare = '{"name": "whatever", "parameters": {}}'
-    for asked in (None, {}, request(None, tool_choice="none"), request([])):
+    nothing: list[Any] = [None, {}, request(None, tool_choice="none"), request([])]
+    for asked in nothing:
         assert get_tool_parser("llama3_json")(None).extract_tool_calls(bare, asked).tools_called
     assert get_tool_parser("llama3_json")(None).extract_tool_calls("").content is None
 

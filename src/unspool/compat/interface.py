@@ -43,6 +43,7 @@ class ToolParser:
 
     supports_required_and_named: bool = True
     structural_tag_model: str | None = None
+    default_tool_strict_level: Any = None
     engine_based_streaming: bool = False
     SUPPORTS_NATIVE_TOOL_FORMAT: bool = False
     extra_stop_tokens: list[str] = []  # noqa: RUF012 - parsers assign a plain list
@@ -95,8 +96,12 @@ class ToolParser:
         sent = self.streamed_args_for_tool[last] if last < len(self.streamed_args_for_tool) else ""
         return whole[len(sent) :] if whole.startswith(sent) else ""
 
+    def finish(self, reason: str | None = "stop") -> DeltaMessage | None:
+        """What was still held when the stream ended, for ``reason`` (any engine's word)."""
+        return None
+
     def finalize_streaming(self, current_text: str = "") -> DeltaMessage | None:
-        """What was still held when the stream ended."""
+        """The same as :meth:`finish`, as vllm-mlx calls it."""
         return None
 
     def reset(self) -> None:
@@ -142,8 +147,8 @@ class ReasoningParser:
         return None
 
     def is_reasoning_end(self, input_ids: Ids) -> bool:
-        """Whether reasoning is over after these tokens."""
-        raise NotImplementedError(f"{type(self).__name__} doesn't say where reasoning ends")
+        """Whether reasoning is over after these tokens; a parser that doesn't tell is asked to the end."""
+        return False
 
     def is_reasoning_end_streaming(self, input_ids: Ids, delta_ids: Iterable[int]) -> bool:
         """Whether reasoning is over after these tokens, the last of which are ``delta_ids``."""
@@ -154,8 +159,8 @@ class ReasoningParser:
         return False
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
-        """The tokens after the reasoning."""
-        raise NotImplementedError(f"{type(self).__name__} doesn't say which tokens are content")
+        """The tokens after the reasoning, as far as the parser tells."""
+        return []
 
     def count_reasoning_tokens(self, token_ids: Ids) -> int:
         """How many of these tokens are reasoning."""
@@ -177,8 +182,12 @@ class ReasoningParser:
         """What the new text adds to reasoning and content; ``None``: nothing yet."""
         raise NotImplementedError(f"{type(self).__name__} can't stream: extract_reasoning_streaming is missing")
 
+    def finish(self, reason: str | None = "stop") -> DeltaMessage | None:
+        """What was still held when the stream ended, for ``reason`` (any engine's word)."""
+        return None
+
     def finalize_stream(self) -> DeltaMessage | None:
-        """What was still held when the stream ended."""
+        """The same as :meth:`finish`, as vllm-mlx calls it."""
         return None
 
     def adjust_request(self, request: Any) -> Any:
