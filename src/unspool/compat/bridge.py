@@ -218,7 +218,8 @@ class PluginParser:
         reasoner = self._reasoner
         if reasoner is None or isinstance(reasoner, FormatReasoningParser) or is_mlx(reasoner):
             return
-        ids = list(tokenizer.encode(turn_tail(_ANY_FORMAT, prompt)))
+        encoded = tokenizer.encode(turn_tail(_ANY_FORMAT, prompt))
+        ids = list(getattr(encoded, "ids", encoded))
 
         def tell() -> bool:
             reasoner.set_prompt_token_ids(ids)
