@@ -13,6 +13,7 @@ from unspool.compat import (
     ReasoningParserManager,
     ToolParser,
     ToolParserManager,
+    get_parser_stop_tokens,
     get_reasoning_parser,
     get_tool_parser,
 )
@@ -75,6 +76,12 @@ def test_registering(manager: Any, base: Any) -> None:
         manager.register_module(7, module=Mine)
     with pytest.raises(TypeError, match="force must be true or false"):
         manager.register_module("mine", force="yes")
+
+
+def test_where_generation_ends() -> None:
+    assert get_parser_stop_tokens("hermes", ["X"]) == ["X", "<|im_end|>", "<|endoftext|>"]
+    assert get_parser_stop_tokens(None, ["X", "X"]) == ["X"]
+    assert get_parser_stop_tokens(None) == []
 
 
 def test_a_registered_name_comes_before_a_format() -> None:

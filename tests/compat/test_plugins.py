@@ -14,17 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import unspool
 from tests.compat.conftest import EXAMPLES, Load
+from tests.laws.strategies import TOOLS as SAMPLE_TOOLS
 from tests.laws.strategies import merged, split, without_ids
 from unspool import Event, Finish, Message, ToolCall, ToolCallEnd
 from unspool.compat import (
     ChatCompletionRequest,
     PluginError,
     PluginParser,
+    ReasoningParserManager,
+    ToolParserManager,
     get_reasoning_parser,
     get_tool_parser,
     load_plugin,
 )
+from unspool.formats import samples
 
 TOOLS: Any = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
 RAW = '<thought>Well [[f]] no.</thought>Let me see. [[f {"a": "x[y]"}]][[f {}]]<|im_end|>'
@@ -103,6 +108,13 @@ def test_the_documented_plugins_are_known_by_their_names(examples: None) -> None
         importlib.import_module("vllm")
 
 
+def test_the_managers_load_plugins_under_their_own_names() -> None:
+    ToolParserManager.import_tool_parser(str(EXAMPLES / "my_parser.py"))
+    ReasoningParserManager.import_reasoning_parser(str(EXAMPLES / "my_reasoning.py"))
+    assert get_tool_parser("my_parser").__name__ == "MyToolParser"
+    assert get_reasoning_parser("my_reasoning").__name__ == "MyReasoningParser"
+
+
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.usefixtures("examples")
 def test_the_documented_plugins_read(stream: bool) -> None:
@@ -173,6 +185,25 @@ def test_one_call_at_most() -> None:
         )
         message = Message.from_events(events(parser, '[[f {"a": 1}]][[f {"a": 2}]]'))
         assert [call.arguments for call in message.tool_calls] == ['{"a": 1}']
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("fmt", [fmt for fmt in unspool.formats() if fmt.reasoning], ids=str)
+def test_formats_behind_both_interfaces_are_still_the_formats(fmt: unspool.Format, stream: bool) -> None:
+    for _, prompt, raw in samples(fmt):
+        expected = without_ids(unspool.parse(fmt, raw, tools=SAMPLE_TOOLS, prompt=prompt))
+        for size in (1, 4, len(raw)):
+            parser = PluginParser(
+                get_tool_parser(fmt.name),
+                get_reasoning_parser(fmt.name),
+                request=ChatCompletionRequest(tools=SAMPLE_TOOLS),  # type: ignore[arg-type]
+                prompt=prompt,
+                stream=stream,
+                stops=fmt.stops,
+            )
+            found = events(parser, [raw[at : at + size] for at in range(0, len(raw), size)])
+            check_legal(found)
+            assert without_ids(Message.from_events(found)) == expected
 
 
 # ---- loading
@@ -246,6 +277,19 @@ def test_a_plugin_that_cant_be_loaded_says_where_and_why(load: Load, source: str
     with pytest.raises(PluginError, match=complaint):
         load(source)
     assert {name for name in set(sys.modules) - before if name.startswith("vllm")} == set()
+
+
+def test_a_file_named_like_a_module_takes_nobodys_place(tmp_path: Path) -> None:
+    source = (
+        "import json\nfrom vllm.tool_parsers import ToolParser, ToolParserManager\n"
+        "@ToolParserManager.register_module(json.loads('\"mine\"'))\nclass Mine(ToolParser): pass\n"
+    )
+    for name in ("json", "unspool"):
+        known = sys.modules[name]
+        (tmp_path / f"{name}.py").write_text(source)
+        load_plugin(tmp_path / f"{name}.py")
+        assert sys.modules[name] is known
+        assert get_tool_parser("mine").__module__ == f"plugin_{name}"
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -193,6 +193,36 @@ def by_ids(fmt: unspool.Format, vocabulary: Vocabulary, ids: list[int], size: in
     return gathered
 
 
+def test_a_token_may_hold_the_end_of_reasoning_and_the_beginning_of_content() -> None:
+    vocabulary = Vocabulary({})
+    pieces = ["<think>", "Hm", ".\n</thi", "nk>\n\nHe", "llo", " there"]
+    ids = [vocabulary.ordinary(piece.encode()) for piece in pieces]
+    parser = get_reasoning_parser("hermes")(vocabulary)
+    deltas = []
+    for at, piece in enumerate(pieces):
+        before, before_ids = "".join(pieces[:at]), ids[:at]
+        new = [ids[at]]
+        deltas.append(
+            parser.extract_reasoning_streaming(before, before + piece, piece, before_ids, before_ids + new, new)
+        )
+        over = at >= 3
+        assert parser.is_reasoning_end_streaming(before_ids + new, new) is over
+        assert parser.has_engine_confirmed_reasoning_end() is over
+        # Half a token has no id, so its text alone goes on.
+        assert parser.extract_content_ids(new) == (new if at > 3 else [])
+    assert [delta for delta in deltas if delta] == [
+        DeltaMessage(reasoning="Hm"),
+        DeltaMessage(reasoning="."),
+        DeltaMessage(content="He"),
+        DeltaMessage(content="llo"),
+        DeltaMessage(content=" there"),
+    ]
+    parser.finish()
+    text = "".join(pieces)
+    assert parser.extract_reasoning_streaming(text, text + "x", "x", ids, [*ids, 1], [1]) is None
+    assert get_reasoning_parser("hermes")(vocabulary).extract_content_ids(ids) == ids[4:]
+
+
 THINKING = Vocabulary(
     {1: "<think>", 2: "</think>", 3: "<|im_start|>"}, [b"", b"<think>", b"</think>", b"<|im_start|>"]
 )

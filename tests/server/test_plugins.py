@@ -13,7 +13,7 @@ import pytest
 from tests.compat.conftest import EXAMPLES, fresh_registries
 from tests.server.serving import WEATHER, ScriptedEngine, replaying
 from tests.server.test_chat import streamed, whole
-from unspool.compat import PluginError, load_plugin
+from unspool.compat import PluginError, ToolParserManager, load_plugin
 from unspool.engines.replay import Recording, read_recording
 from unspool.server.parsers import choose_plugins, named_format, request_of
 from unspool.server.service import Service, Settings
@@ -147,6 +147,9 @@ def test_names_of_formats_are_a_format() -> None:
         named_format("hermse", None)
     with pytest.raises(PluginError, match="There is no reasoning parser 'quen3'"):
         choose_plugins("my_parser", "quen3", None, "hermes")
+    ToolParserManager.register_lazy_module("gone", "no.such.module", "Gone")
+    with pytest.raises(PluginError, match="'gone' was registered as Gone of"):
+        choose_plugins("gone", None, None, "hermes")
 
 
 def test_parsers_see_the_request() -> None:

@@ -18,6 +18,7 @@ from unspool.compat.interface import ReasoningParser, ToolParser
 from unspool.compat.managers import (
     ReasoningParserManager,
     ToolParserManager,
+    get_parser_stop_tokens,
     get_reasoning_parser,
     get_tool_parser,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "ToolCall",
     "ToolParser",
     "ToolParserManager",
+    "get_parser_stop_tokens",
     "get_reasoning_parser",
     "get_tool_parser",
     "load_plugin",

@@ -180,6 +180,12 @@ def get_tool_parser(name: str) -> type[ToolParser]:
     return ToolParserManager.get_tool_parser(name)
 
 
+def get_parser_stop_tokens(parser_name: str | None, user_stops: list[str] | None = None) -> list[str]:
+    """The texts at which generation for this tool parser ends, those that the user asked for first."""
+    extra = get_tool_parser(parser_name).extra_stop_tokens if parser_name else []
+    return list(dict.fromkeys([*(user_stops or ()), *extra]))
+
+
 def get_reasoning_parser(name: str) -> type[ReasoningParser]:
     """The reasoning parser class of this name; see :class:`ReasoningParserManager`."""
     return ReasoningParserManager.get_reasoning_parser(name)

@@ -56,20 +56,21 @@ def _load_file(path: Path) -> ModuleType:
     except SyntaxError as error:
         raise PluginError(f"{path}, line {error.lineno}: {error.msg}.") from None
     name = path.stem
+    taken = name in sys.modules and sys.modules[name] not in plugin_modules
+    if taken or name in sys.stdlib_module_names:
+        # A file json.py must not become everybody's json.
+        name = f"plugin_{name}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    known = sys.modules.get(name)
-    # Classes, pickles and lazy registrations look their module up by its name.
+    # Dataclasses, pickles and lazy registrations look their module up by its name.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        del sys.modules[name]
         raise PluginError(_what_failed(path, error)) from error
-    finally:
-        if known is not None:
-            sys.modules[name] = known
     if _imports_late(tree):
         _late.add(name)
     return module

@@ -68,8 +68,8 @@ class _Logger(logging.LoggerAdapter[logging.Logger]):
         self._once(logging.WARNING, message, *args)
 
 
-def _call_id(*_: Any, **__: Any) -> str:
-    return new_call_id()
+def _call_id(id_type: str = "random", func_name: str | None = None, idx: int | None = None) -> str:
+    return f"functions.{func_name}:{idx}" if id_type == "kimi_k2" else new_call_id()
 
 
 def _environment(name: str) -> str | None:
@@ -152,6 +152,7 @@ def _vllm_mlx() -> dict[str, dict[str, Any]]:
     tools = {
         "ToolParser": mlx.MlxToolParser,
         "ToolParserManager": managers.ToolParserManager,
+        "get_parser_stop_tokens": managers.get_parser_stop_tokens,
         "ExtractedToolCallInformation": records.ExtractedToolCallInformation,
     }
     reasoning = {

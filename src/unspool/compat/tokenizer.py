@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from unspool.parsing.scanner import Watch
@@ -115,6 +116,13 @@ class Pieces:
         return [ord(char) for char in piece] if token is None else [token]
 
 
+@lru_cache(maxsize=4)
+def _texts(tokenizer: Any) -> dict[str, int]:
+    """All tokens of an engine's tokenizer; read once, since each request makes its parsers anew."""
+    pieces = {tokenizer.piece(token).decode("utf-8", "replace"): token for token in range(tokenizer.size)}
+    return {**pieces, **{text: token for token, text in tokenizer.special.items()}}
+
+
 class NamedTokenizer:
     """An engine's tokenizer that encodes, with what plugins ask beyond that; the rest is passed on to it."""
 
@@ -129,8 +137,7 @@ class NamedTokenizer:
 
     def get_vocab(self) -> dict[str, int]:
         """Texts to ids, of the special tokens and all others."""
-        pieces = {self._inner.piece(token).decode("utf-8", "replace"): token for token in range(self._inner.size)}
-        return {**pieces, **dict(zip(self.all_special_tokens, self.all_special_ids, strict=True))}
+        return _texts(self._inner)
 
     @property
     def vocab(self) -> dict[str, int]:

@@ -31,7 +31,9 @@ class FormatToolParser(ToolParser):
     """
 
     format: Format | None = None
-    supports_required_and_named = True
+    SUPPORTS_NATIVE_TOOL_FORMAT = True
+    # For vllm-mlx: it shows a parser every delta then, and asks it at the end of each stream.
+    REQUIRES_EAGER_STREAMING = True
 
     def __init__(
         self, tokenizer: Any = None, tools: Iterable[Any] | None = None, *, prompt: str | None = None, **_: Any
@@ -186,4 +188,5 @@ def _joined(first: DeltaMessage | None, second: DeltaMessage | None) -> DeltaMes
 def tool_parser_of(fmt: Format | None) -> type[FormatToolParser]:
     """The tool parser class of a format; ``None``: of the format that the tokenizer's chat template shows."""
     name = "".join(part.capitalize() for part in (fmt.name if fmt else "auto").replace("+", "_").split("_"))
-    return type(f"{name}ToolParser", (FormatToolParser,), {"format": fmt, "__module__": __name__})
+    body = {"format": fmt, "extra_stop_tokens": list(fmt.stops) if fmt else [], "__module__": __name__}
+    return type(f"{name}ToolParser", (FormatToolParser,), body)
