@@ -70,6 +70,14 @@ def test_token_by_token(answer: Any) -> None:
     assert message.tool_calls[0].function.arguments == '{"city": "Paris"}'
 
 
+def test_special_tokens_that_are_no_text_are_still_known_by_their_ids() -> None:
+    pieces = ["<thought>", "Well", "</thought>", "Hi"]
+    record = {"id": "tokens", "token_pieces": pieces, "token_ids": [0, 1, 2, 3], "special": [0, 2]}
+    with replaying(read_recording(record), settings=Settings(reasoning_parser="my_reasoning")) as api:
+        message = streamed(api, "tokens").choices[0].message
+    assert (message.reasoning, message.content) == ("Well", "Hi")
+
+
 def test_content_streams_as_it_comes() -> None:
     with replaying(
         Recording("a", "one two three"), chunking="chars:4", settings=Settings(tool_parser="brackets")

@@ -125,10 +125,17 @@ class PluginParser:
                 text = self._detokenizer.flush()
                 text += "" if self._request.skip_special_tokens else special
             if not self._by_ids:
-                events += self.feed(text)
+                events += self.feed(text) + self._hidden(special)
             elif special is None or self._stops.at(special, 0, True) is None:
                 events += self._show(text, [token])
         return events
+
+    def _hidden(self, special: str | None) -> list[Event]:
+        """A special token that is no text, for parsers that look for it by a made-up id."""
+        if self._cutter is None or special is None or not self._request.skip_special_tokens:
+            return []
+        token = self._cutter.known(special)
+        return [] if token is None else [*self._pieces("", final=True), *self._show("", [token])]
 
     def finish(self, reason: str | None = "stop", usage: Usage | None = None) -> list[Event]:
         """The last events; ends with one :class:`Finish`."""

@@ -111,8 +111,12 @@ class Pieces:
         self._text = self._text[at:]
         return [(piece, self._ids(piece)) for piece in pieces]
 
+    def known(self, marker: str) -> int | None:
+        """The id of a marker, if a parser asked for it."""
+        return dict.get(self._vocabulary, marker)
+
     def _ids(self, piece: str) -> list[int]:
-        token = dict.get(self._vocabulary, piece)
+        token = self.known(piece)
         return [ord(char) for char in piece] if token is None else [token]
 
 
