@@ -44,9 +44,6 @@ class _Attribute:
             raise AttributeError(f"{type(record).__name__} has no {self.name}")
         return self.default
 
-    def __set__(self, record: Record, value: Any) -> None:
-        record[self.name] = record.shaped(self.name, value)
-
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(_field,))
 class Record(dict[str, Any]):
@@ -58,6 +55,7 @@ class Record(dict[str, Any]):
 
     PARTS: ClassVar[Mapping[str, type[Record]]] = {}
     _attributes: ClassVar[dict[str, _Attribute]] = {}
+    _required: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         cls._attributes = dict(cls._attributes)
@@ -66,14 +64,15 @@ class Record(dict[str, Any]):
                 attribute = _Attribute(name, cls.__dict__.get(name, _MISSING))
                 cls._attributes[name] = attribute
                 setattr(cls, name, attribute)
+        cls._required = tuple(name for name, attribute in cls._attributes.items() if attribute.default is _MISSING)
 
     def __init__(self, /, **values: Any) -> None:
         super().__init__()
         for name, value in values.items():
             setattr(self, name, value)
-        missing = [n for n, a in self._attributes.items() if a.default is _MISSING and n not in self]
-        if missing:
-            raise TypeError(f"{type(self).__name__} needs {', '.join(missing)}")
+        for name in self._required:
+            if name not in self:
+                raise TypeError(f"{type(self).__name__} needs {name}")
 
     def shaped(self, name: str, value: Any) -> Any:
         """The value as the field ``name`` keeps it: its dicts as records."""
@@ -91,7 +90,9 @@ class Record(dict[str, Any]):
             raise AttributeError(f"{type(self).__name__} has no {name}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(getattr(type(self), name, None), property) or name in self._attributes:
+        if name in self._attributes:
+            self[name] = self.shaped(name, value) if name in self.PARTS else value
+        elif isinstance(getattr(type(self), name, None), property):
             object.__setattr__(self, name, value)
         else:
             self[name] = value

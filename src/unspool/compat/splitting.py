@@ -8,6 +8,7 @@ while the end may be near: character by character, or token by token.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from unspool.compat.following import closed_block
@@ -15,6 +16,7 @@ from unspool.events import Event, Finish, ReasoningDelta
 from unspool.parsing.declaration import ChannelCalls, Format, strings
 from unspool.parsing.parser import Parser
 from unspool.parsing.tokens import Detokenizer, sentinels
+from unspool.parsing.turn import openers
 
 _TAIL = 64
 """How many characters are kept to see that a closer was read; more than any closer has."""
@@ -32,7 +34,7 @@ class Splitter:
         self._detokenizer = Detokenizer(tokenizer) if tokenizer is not None else None
         special = self._detokenizer.special if self._detokenizer else {}
         self._marks = sentinels(special, strings(fmt))
-        self._beginnings = frozenset(text[0] for text in strings(fmt) if text) | frozenset(" \t\r\n")
+        self._beginnings = _beginnings(fmt)
         self._flows = False
         self._tail = ""
         # Each piece that was fed: its id, its text, and how many characters it is to the parser.
@@ -145,6 +147,19 @@ class Splitter:
                         after = after[1:]
                 return after
         return text
+
+
+@lru_cache(maxsize=256)
+def _beginnings(fmt: Format) -> frozenset[str]:
+    """The characters from which on reasoning may be held back: of its ends, and of the layout before them."""
+    marks = [*fmt.stops, *openers(fmt.calls)]
+    layout = ""
+    for block in fmt.reasoning:
+        marks += [block.close, *block.ends_at]
+        layout += block.close_pad
+    if isinstance(fmt.calls, ChannelCalls):
+        marks += [fmt.calls.start, *fmt.calls.ends]
+    return frozenset(layout).union(mark[0] for mark in marks if mark)
 
 
 def count_reasoning(parser: Parser, tokenizer: Any, ids: Sequence[int]) -> int:
