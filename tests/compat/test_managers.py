@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import unspool
+from tests.compat.conftest import EXAMPLES
 from unspool.compat import (
     ReasoningParser,
     ReasoningParserManager,
@@ -16,6 +17,7 @@ from unspool.compat import (
     get_parser_stop_tokens,
     get_reasoning_parser,
     get_tool_parser,
+    load_plugin,
 )
 
 NAMES = sorted({name for fmt in unspool.formats() for names in fmt.engine_names.values() for name in names})
@@ -95,6 +97,8 @@ def test_a_registered_name_comes_before_a_format() -> None:
 
 
 def test_lazy_registration() -> None:
+    # What a plugin merely imports is not its class.
+    load_plugin(EXAMPLES / "my_parser.py")
     ToolParserManager.register_lazy_module("late", "unspool.compat.interface", "ToolParser")
     assert get_tool_parser("late") is ToolParser
     ToolParserManager.register_lazy_module("gone", "no.such.module", "ToolParser")

@@ -108,15 +108,14 @@ class _Manager:
     @classmethod
     def _load(cls, name: str) -> type:
         path, class_name = cls.lazy_parsers[name]
-        # A plugin file may name the module that it would be in its engine.
-        for module in reversed(plugin_modules):
-            found = getattr(module, class_name, None)
-            if found is not None:
-                break
-        else:
-            try:
-                found = getattr(importlib.import_module(path), class_name)
-            except (ImportError, AttributeError) as error:
+        try:
+            found: Any = getattr(importlib.import_module(path), class_name)
+        except (ImportError, AttributeError) as error:
+            # A plugin file may name the module that it would be in its engine.
+            own = [vars(module).get(class_name) for module in reversed(plugin_modules)]
+            names = {module.__name__ for module in plugin_modules}
+            found = next((kind for kind in own if getattr(kind, "__module__", None) in names), None)
+            if found is None:
                 raise ImportError(
                     f"the {cls._kind} {name!r} was registered as {class_name} of {path}: {error}"
                 ) from error
