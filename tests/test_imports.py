@@ -21,6 +21,7 @@ LAYERS = (
     ("parsing",),
     ("formats",),
     ("__init__",),
+    ("compat",),
     ("constrained",),
     ("engines", "models"),
     ("surfaces",),
@@ -30,7 +31,8 @@ LAYERS = (
 )
 """A module imports from its own layer's part or from layers before; parts of one layer don't know each other."""
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
-CORE = ("events", "message", "parsing", "formats", "__init__")
+CORE = ("events", "message", "parsing", "formats", "__init__", "compat")
+"""What needs only the standard library."""
 
 
 def part_of(path: Path) -> str:
@@ -81,6 +83,7 @@ def test_the_core_imports_only_the_standard_library(path: Path) -> None:
         "import unspool",
         "import unspool; unspool.parse('qwen3', 'Hello')",
         "import unspool; [unspool.explain(fmt, 'Hello') for fmt in unspool.formats()]",
+        "from unspool.compat import *; get_tool_parser('hermes')().extract_tool_calls('Hello')",
     ],
 )
 def test_using_the_library_loads_no_other_package(use: str) -> None:

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -114,3 +115,60 @@ def test_a_recording_of_an_unknown_format_is_refused(run: Run, recordings: Path)
     result = run("serve", "--recordings", recordings, "--port", "0")
     assert result.exit_code == 1
     assert "unknown format 'qwen33'" in result.stderr
+
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+
+
+def test_a_plugin_file_serves_as_it_does_in_vllm(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    raw = '<thought>Well.</thought>See: [[get_weather {"city": "Paris"}]]'
+    path.write_text(json.dumps({"id": "a", "raw_output": raw}) + "\n", encoding="utf-8")
+    flags: list[str | Path] = [
+        "--enable-auto-tool-choice",
+        *("--tool-parser-plugin", EXAMPLES / "my_parser.py", "--tool-call-parser", "my_parser"),
+        *("--reasoning-parser-plugin", EXAMPLES / "my_reasoning.py", "--reasoning-parser", "my_reasoning"),
+    ]
+    with running("--recordings", path, *flags) as (url, banner, _):
+        assert "(read by MyReasoningParser + MyToolParser)" in banner
+        options: dict[str, Any] = {"model": "a", "messages": HELLO, "tools": [WEATHER]}
+        message: Any = client(url).chat.completions.create(**options).choices[0].message
+        with client(url).chat.completions.stream(**options) as stream:
+            stream.until_done()
+        streamed: Any = stream.current_completion_snapshot.choices[0].message
+        for answer in (message, streamed):
+            assert (answer.reasoning, answer.content.strip()) == ("Well.", "See:")
+            assert [call.function.arguments for call in answer.tool_calls] == ['{"city": "Paris"}']
+
+
+def test_parser_names_of_engines_are_a_format(recordings: Path) -> None:
+    flags = ("--tool-call-parser", "qwen3_xml", "--reasoning-parser", "qwen3", "--enable-auto-tool-choice")
+    with running("--recordings", recordings, *flags) as (_, banner, _):
+        assert "(hermes+qwen3_coder format)" in banner
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["--tool-call-parser", "hermse"], "There is no tool parser 'hermse'. Did you mean 'hermes'"),
+        (["--reasoning-parser", "deepseek_r"], "Did you mean 'deepseek_r1'"),
+        (["--tool-parser-plugin", "nowhere.py"], "The plugin nowhere.py can't be read"),
+        (
+            ["--tool-parser-plugin", EXAMPLES / "my_parser.py"],
+            "--tool-parser-plugin needs --tool-call-parser NAME",
+        ),
+        (["--reasoning-parser-plugin", EXAMPLES / "my_reasoning.py"], "needs --reasoning-parser NAME"),
+        (["--format", "qwen3", "--tool-call-parser", "mistral"], "leave out the parsers, or --format"),
+        (
+            ["--tool-parser-plugin", EXAMPLES / "my_parser.py", "--tool-call-parser", "my_parsre"],
+            "There is no tool parser 'my_parsre'. Did you mean 'my_parser'",
+        ),
+    ],
+)
+def test_parsers_that_arent_there_are_found_first(
+    run: Run, recordings: Path, flags: list[str | Path], complaint: str
+) -> None:
+    result = run("serve", "--recordings", recordings, *flags)
+    assert result.exit_code in (1, 2)
+    assert complaint in result.stderr
+    assert "Traceback" not in result.stderr

@@ -48,7 +48,7 @@ def test_a_bar_that_nothing_updates_shows_nothing(capsys: pytest.CaptureFixture[
     ],
 )
 def test_the_example_can_be_pasted(capsys: pytest.CaptureFixture[str], host: str, base: str) -> None:
-    print_banner(ModelInfo("it's", 0, 100), "qwen3", host, 8000, Settings(api_key="secret"))
+    print_banner(ModelInfo("it's", 0, 100), "qwen3 format", host, 8000, Settings(api_key="secret"))
     banner = capsys.readouterr().out
     assert f"serves it's (qwen3 format) at {base}" in banner
     example = banner.partition("Try it:\n")[2].partition("Stop it")[0]

@@ -55,6 +55,25 @@ _REASONING_FIELDS = {
     help="The format the model writes: a name (see unspool formats), REASONING+TOOLS, or a TOML file. "
     "[default: found out]",
 )
+@click.option(
+    "--tool-call-parser",
+    metavar="NAME",
+    help="As in vLLM: the parser that reads calls; a plugin's, or a format by any engine's name for it.",
+)
+@click.option("--reasoning-parser", metavar="NAME", help="As in vLLM: the parser that reads reasoning.")
+@click.option(
+    "--tool-parser-plugin",
+    metavar="FILE",
+    help="As in vLLM: a Python file that registers tool parsers; run without vLLM.",
+)
+@click.option(
+    "--reasoning-parser-plugin", metavar="FILE", help="The same with reasoning parsers (one file may have both)."
+)
+@click.option(
+    "--enable-auto-tool-choice",
+    is_flag=True,
+    help="Accepted for vLLM's sake: calls are always read. Needs no --tool-call-parser.",
+)
 @click.option("--alias", "aliases", multiple=True, metavar="NAME", help="A further name for the model.")
 @click.option(
     "--chat-template",
@@ -147,10 +166,40 @@ def serve(model: str | None, host: str, port: int, log_level: str, **options: An
         raise click.ClickException(str(error)) from None
 
 
+def _parsers(options: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
+    """The format, and the names of tool and reasoning parser if one of them is a plugin's."""
+    tools: str | None = options["tool_call_parser"]
+    reasoning: str | None = options["reasoning_parser"]
+    form: str | None = options["format_"].name if options["format_"] else None
+    plugins = [path for path in (options["tool_parser_plugin"], options["reasoning_parser_plugin"]) if path]
+    if not (tools or reasoning or plugins):
+        return form, None, None
+    from unspool.compat import PluginError, load_plugin
+    from unspool.server.parsers import choose_plugins, is_plugin, named_format
+
+    try:
+        for path in dict.fromkeys(plugins):
+            load_plugin(path)
+        if options["tool_parser_plugin"] and not tools:
+            raise click.UsageError("--tool-parser-plugin needs --tool-call-parser NAME, a name that it registers.")
+        if options["reasoning_parser_plugin"] and not reasoning:
+            raise click.UsageError("--reasoning-parser-plugin needs --reasoning-parser NAME.")
+        if is_plugin(tools, reasoning):
+            choose_plugins(tools, reasoning, form, "hermes")
+            return form, tools, reasoning
+        named = named_format(tools, reasoning)
+    except PluginError as error:
+        raise click.ClickException(str(error)) from None
+    if form and named:
+        raise click.UsageError("--format names reasoning and calls; leave out the parsers, or --format.")
+    return form or named, None, None
+
+
 def _settings(options: dict[str, Any]) -> Settings:
     from unspool.server.service import Settings
     from unspool.server.template import BadTemplateError, ChatTemplate
 
+    format_name, tool_parser, reasoning_parser = _parsers(options)
     template = None
     if options["chat_template"]:
         try:
@@ -160,7 +209,9 @@ def _settings(options: dict[str, Any]) -> Settings:
             raise click.ClickException(f"{options['chat_template']}: {error}") from None
     arguments: Literal["incremental", "atomic"] = options["arguments"]
     return Settings(
-        format=options["format_"].name if options["format_"] else None,
+        format=format_name,
+        tool_parser=tool_parser,
+        reasoning_parser=reasoning_parser,
         chat_template=template,
         aliases=options["aliases"],
         api_key=options["api_key"] or None,
@@ -245,6 +296,7 @@ def _run(
     """Loads the engine and serves until interrupted."""
     import uvicorn
 
+    from unspool.compat import PluginError
     from unspool.server.app import create_app
     from unspool.server.template import BadTemplateError
 
@@ -262,11 +314,11 @@ def _run(
             await engine.start()
         try:
             app = create_app(engine, settings)
-        except (BadTemplateError, unspool.UnknownFormatError) as error:
+        except (BadTemplateError, PluginError, unspool.UnknownFormatError) as error:
             await engine.close()
             raise click.ClickException(str(error)) from None
         host, port = listener.getsockname()[:2]
-        print_banner(engine.model, app.state.service.format.name, host, port, settings)
+        print_banner(engine.model, app.state.service.reads, host, port, settings)
         config = uvicorn.Config(
             app,
             log_config=None,

@@ -71,11 +71,11 @@ class ProgressBar:
         return progress, progress.add_task(f"{self._label} the model", total=total)
 
 
-def print_banner(model: ModelInfo, format_name: str, host: str, port: int, settings: Settings) -> None:
+def print_banner(model: ModelInfo, reads: str, host: str, port: int, settings: Settings) -> None:
     """Says what is served, where, and how to try it."""
     shown = _ANY_HOST.get(host, host)
     base = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/v1"
-    click.echo(f"\nunspool {version('unspool')} serves {model.id} ({format_name} format) at {base}")
+    click.echo(f"\nunspool {version('unspool')} serves {model.id} ({reads}) at {base}")
     if model.demo:
         click.echo(
             "This is a small demo model: it shows that everything works, but its answers are a toy's.\n"

@@ -30,7 +30,13 @@ async def chat_completions(request: Request) -> Response:
     service = _service(request)
     asked = chat.decode(await read_json(request, service.settings.max_body))
     model = service.resolve(asked.model)
-    generation = service.generate(asked.conversation, asked.sampling, name=asked.replay or model, choices=asked.n)
+    generation = service.generate(
+        asked.conversation,
+        asked.sampling,
+        name=asked.replay or model,
+        choices=asked.n,
+        stream=asked.stream,
+    )
     identity: dict[str, Any] = {
         "completion_id": f"chatcmpl-{uuid.uuid4().hex}",
         "created": int(time.time()),

@@ -13,7 +13,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import unspool
 from unspool.engines.base import Engine, ModelInfo, Sampling
 from unspool.formats import detect_from_template
-from unspool.server.generation import ChunkReader, Generation
+from unspool.server.generation import ChunkReader, Generation, ParserLike
+from unspool.server.parsers import Plugins, choose_plugins
 from unspool.server.template import ChatTemplate
 from unspool.surfaces.chat_writer import REASONING_FIELDS
 from unspool.surfaces.conversation import Conversation
@@ -31,9 +32,13 @@ class Settings:
 
     ``format`` and ``chat_template`` (Jinja source) override what the model brings. ``aliases`` are further
     names of the model. ``arguments`` is how a call's arguments stream. ``max_body`` is in bytes.
+    ``tool_parser`` and ``reasoning_parser`` name parsers, at least one of them a plugin's, which then read
+    instead of the format.
     """
 
     format: str | None = None
+    tool_parser: str | None = None
+    reasoning_parser: str | None = None
     chat_template: str | None = None
     aliases: tuple[str, ...] = ()
     api_key: str | None = None
@@ -65,14 +70,33 @@ class Service:
     """One engine behind every surface. The engine must have been started."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
-        """Raises ``unspool.UnknownFormatError`` and :class:`BadTemplateError`, before anything is served."""
+        """Raises ``unspool.UnknownFormatError``, :class:`BadTemplateError` and :class:`PluginError`, before
+        anything is served.
+        """
         self.engine = engine
         self.settings = settings
         model = engine.model
         self.template = ChatTemplate(template_source(settings, model), model.special)
         self.format = unspool.get_format(choose_format(settings, model))
+        self.plugins = self._chosen_plugins()
         further = engine.names if isinstance(engine, PicksByRequest) else ()
         self.names = list(dict.fromkeys((model.id, *settings.aliases, *further)))
+
+    def _chosen_plugins(self) -> Plugins | None:
+        settings = self.settings
+        if settings.tool_parser is None and settings.reasoning_parser is None:
+            return None
+        source = template_source(settings, self.engine.model)
+        plugins = choose_plugins(
+            settings.tool_parser, settings.reasoning_parser, settings.format, self.format.name, source
+        )
+        plugins.check(self.engine.tokenizer)
+        return plugins
+
+    @property
+    def reads(self) -> str:
+        """What reads the output, in a few words."""
+        return f"{self.format.name} format" if self.plugins is None else f"read by {self.plugins}"
 
     def resolve(self, name: str | None) -> str:
         """The model that a request means; an unknown one is a 404 that lists what there is.
@@ -92,11 +116,18 @@ class Service:
         return name
 
     def generate(
-        self, conversation: Conversation, sampling: Sampling, *, name: str | None = None, choices: int = 1
+        self,
+        conversation: Conversation,
+        sampling: Sampling,
+        *,
+        name: str | None = None,
+        choices: int = 1,
+        stream: bool = True,
     ) -> Generation:
         """Renders the prompt and prepares ``choices`` generations; nothing runs until it is started.
 
-        ``name`` is the model or recording that the request asked for.
+        ``name`` is the model or recording that the request asked for. ``stream`` false lets parsers that read
+        whole outputs better than pieces wait for the end.
         """
         prompt = self.template.render(conversation)
         engine, form = self.engine, self.format
@@ -108,14 +139,23 @@ class Service:
             answered = engine.model.details.get("prompt_tail")
         tokenizer = engine.tokenizer
         readers = [
-            ChunkReader(self._parser(form, conversation, answered, tokenizer), by_tokens=tokenizer is not None)
+            ChunkReader(
+                self._parser(form, conversation, answered, tokenizer, stream), by_tokens=tokenizer is not None
+            )
             for _ in range(choices)
         ]
         return Generation([engine.stream(prompt, sampling) for _ in range(choices)], readers)
 
     def _parser(
-        self, form: unspool.Format, conversation: Conversation, prompt: str | None, tokenizer: Any | None
-    ) -> unspool.Parser:
+        self,
+        form: unspool.Format,
+        conversation: Conversation,
+        prompt: str | None,
+        tokenizer: Any | None,
+        stream: bool,
+    ) -> ParserLike:
+        if self.plugins is not None:
+            return self.plugins.parser(conversation, prompt, tokenizer, stream=stream)
         return unspool.Parser(
             form,
             tools=conversation.offered_tools(),
