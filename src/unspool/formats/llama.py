@@ -23,6 +23,7 @@ FORMATS = (
         ),
         stops=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
         between_calls="; ",
+        evidence=("<|start_header_id|>", '"parameters"'),
         engine_names={
             "vllm": ("llama3_json", "llama4_json"),
             "sglang": ("llama3",),
@@ -42,6 +43,7 @@ FORMATS = (
         turns=("<|header_start|>assistant<|header_end|>\n\n", "<|header_start|>assistant<|header_end|>"),
         stops=("<|eot|>", "<|eom|>", "<|eot_id|>", "<|eom_id|>"),
         between_calls=", ",
+        evidence=("<|header_start|>",),
         engine_names={
             "vllm": ("pythonic", "llama4_pythonic"),
             "sglang": ("pythonic",),

@@ -177,7 +177,8 @@ class Format:
     are never content. ``content_frame`` are markers around content, dropped. ``before_call`` is the pad between
     content and a call; ``before_call_accepts`` widens it for what models do, ``before_call_alone`` is what is
     written before a call without content. ``lead`` is the pad at the start of a turn, ``turn_end`` closes one.
-    ``calls_first``: the template writes calls before content.
+    ``calls_first``: the template writes calls before content. ``evidence`` are texts that each chat template of
+    the family has, all of them; without any, the openers of its calls are (:mod:`unspool.formats.detection`).
     """
 
     name: str
@@ -197,6 +198,7 @@ class Format:
     turn_end: str = ""
     between_calls: str = ""
     lead: str = ""
+    evidence: tuple[str, ...] = field(default=(), metadata={"of_the_output": False})
     engine_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     source: str = ""
 
@@ -226,11 +228,12 @@ def map_strings(value: _T, change: Mapping[str, str]) -> _T:
 
 
 def strings(value: object) -> list[str]:
-    """Every text in a declaration, the markers among them."""
+    """Every text in a declaration, the markers among them; not what only a chat template has."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, tuple):
         return [text for item in value for text in strings(item)]
     if is_dataclass(value) and not isinstance(value, type):
-        return [text for f in fields(value) for text in strings(getattr(value, f.name))]
+        said = [f for f in fields(value) if f.metadata.get("of_the_output", True)]
+        return [text for f in said for text in strings(getattr(value, f.name))]
     return []
