@@ -28,6 +28,8 @@ from unspool.formats import UnknownFormatError, formats, get_format, register
 from unspool.message import Message, ToolCall
 
 if TYPE_CHECKING:
+    from unspool.formats.checkpoint import CheckpointError
+    from unspool.formats.detection import AmbiguousFormatError, Detection, UndetectedFormatError, detect
     from unspool.formats.writer import WriteError, write
     from unspool.parsing.declaration import Format
     from unspool.parsing.parser import Parser, ToolChoice
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AmbiguousFormatError",
+    "CheckpointError",
     "ContentDelta",
+    "Detection",
     "Event",
     "Finish",
     "Format",
@@ -48,9 +53,11 @@ __all__ = [
     "ToolCallDelta",
     "ToolCallEnd",
     "ToolCallStart",
+    "UndetectedFormatError",
     "UnknownFormatError",
     "Usage",
     "WriteError",
+    "detect",
     "explain",
     "formats",
     "get_format",
@@ -60,10 +67,15 @@ __all__ = [
 ]
 
 _LATER = {
+    "AmbiguousFormatError": "unspool.formats.detection",
+    "CheckpointError": "unspool.formats.checkpoint",
+    "Detection": "unspool.formats.detection",
     "Format": "unspool.parsing.declaration",
     "Parser": "unspool.parsing.parser",
     "Span": "unspool.parsing.reader",
+    "UndetectedFormatError": "unspool.formats.detection",
     "WriteError": "unspool.formats.writer",
+    "detect": "unspool.formats.detection",
     "write": "unspool.formats.writer",
 }
 

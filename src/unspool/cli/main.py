@@ -32,6 +32,7 @@ SUBCOMMANDS = {
         "unspool.cli.explain:explain", "Show what each character of raw model output became, and why."
     ),
     "formats": Subcommand("unspool.cli.formats:formats", "List the formats that unspool reads, or show one."),
+    "detect": Subcommand("unspool.cli.detect:detect", "Name the format that a checkpoint writes, and why."),
     "serve": Subcommand("unspool.cli.serve:serve", "Serve MODEL over the OpenAI API."),
 }
 

@@ -264,7 +264,7 @@ def _run(
             await engine.start()
         try:
             app = create_app(engine, settings)
-        except (BadTemplateError, unspool.UnknownFormatError) as error:
+        except (BadTemplateError, unspool.UnknownFormatError, unspool.AmbiguousFormatError) as error:
             await engine.close()
             raise click.ClickException(str(error)) from None
         host, port = listener.getsockname()[:2]
