@@ -25,6 +25,7 @@ LAYERS = (
     ("engines", "models"),
     ("surfaces",),
     ("server",),
+    ("lint", "convert"),
     ("cli",),
     ("__main__",),
 )
