@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from unspool.lint.report import Difference
-from unspool.message import Message, ToolCall
+from unspool.message import Message, ToolCall, same_call
 from unspool.parsing.reader import Span
 
 _Place: TypeAlias = tuple[int, int, str] | tuple[None, None, None]
@@ -94,22 +94,6 @@ def common_length(one: str, other: str) -> int:
     """How many characters two texts have in common at their beginning."""
     differ = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(differ, min(len(one), len(other)))
-
-
-def same_call(one: ToolCall | None, other: ToolCall | None) -> bool:
-    """Whether two calls mean the same: the tool, and the arguments as values."""
-    if one is None or other is None:
-        return one is other
-    return one.name == other.name and _same(json.loads(one.arguments), json.loads(other.arguments))
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Equality of JSON values, in which true is not 1 but 1.0 is 1."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def _shown(text: str | None) -> str:
