@@ -8,6 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from unspool.formats.checkpoint import CheckpointError, read_checkpoint
 
@@ -154,3 +158,16 @@ def test_tokenizers_of_several_makes_are_read() -> None:
         assert read_checkpoint(tokenizer).read_vocabulary() == {"<call>"}
     bare = read_checkpoint(SimpleNamespace(chat_template="x", init_kwargs=3, response_template="odd"))
     assert (bare.template, bare.response_template, bare.read_vocabulary()) == ("x", None, frozenset())
+
+
+def test_tokenizers_that_are_installed_are_read() -> None:
+    mistral = read_checkpoint(MistralTokenizer.v3(is_tekken=True))
+    assert "[TOOL_CALLS]" in mistral.read_vocabulary()
+    backend = Tokenizer(WordLevel({"a": 0}))
+    backend.add_tokens([AddedToken("<call>", special=False)])
+    assert read_checkpoint(backend).read_vocabulary() == {"<call>"}
+    fast: Any = PreTrainedTokenizerFast
+    wrapped = fast(tokenizer_object=backend, eos_token="</s>", chat_template=TEMPLATE)
+    found = read_checkpoint(wrapped)
+    assert (found.template, found.special["eos_token"]) == (TEMPLATE, "</s>")
+    assert {"<call>", "</s>"} <= found.read_vocabulary()

@@ -16,9 +16,9 @@ from unspool.cli.output import is_for_people, json_option, print_json, terminal,
 def detect(path: Path, as_json: bool) -> None:
     """Name the format that a checkpoint writes, and why.
 
-    PATH is a model's directory, its tokenizer_config.json, or a chat template (.jinja). A response_template
-    decides before the chat template, and that before the special tokens. Exit status 1: no known format fits, or
-    several do; the message names them.
+    PATH is a model's directory, its tokenizer_config.json, a chat template (.jinja), or a .gguf file. A
+    response_template decides before the chat template, and that before the special tokens. Exit status 1: no
+    known format fits, or several do; the message names them.
     """
     try:
         found = unspool.detect(path)

@@ -38,9 +38,9 @@ _STYLES = {"holds": "green", "differs": "bold red", "fails": "bold red", "refuse
 def lint(ctx: click.Context, path: Path, format_: str | None, as_json: bool) -> None:
     """Try a checkpoint's chat template in round trips.
 
-    PATH is a model's directory, its tokenizer_config.json, or a chat template (.jinja). The template renders
-    reasoning, single, parallel and nested calls, a call without arguments, a tool's result and a follow-up; what
-    it writes for the model is read with the format and compared with what went in.
+    PATH is a model's directory, its tokenizer_config.json, a chat template (.jinja), or a .gguf file. The template
+    renders reasoning, single, parallel and nested calls, a call without arguments, a tool's result and a
+    follow-up; what it writes for the model is read with the format and compared with what went in.
 
     Exit status: 0 if every round trip holds, 1 if one doesn't, 2 for bad input. What a template refuses by itself
     or has no words for counts as no round trip.

@@ -1,7 +1,7 @@
 """What a checkpoint says about its output: chat template, ``response_template``, special tokens.
 
-From a model's directory, one of its files, a tokenizer object or a template's text. Reading files is kept here, so
-that everything else in this package works on values.
+From a model's directory, one of its files, a GGUF file, a tokenizer object or a template's text. Reading files is
+kept here, so that everything else in this package works on values.
 """
 
 from __future__ import annotations
@@ -13,9 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from unspool.formats.gguf import BadGgufError, read_tokenizer
+from unspool.parsing.tokens import Detokenizer
+
 _CONFIGS = ("tokenizer_config.json", "processor_config.json", "chat_template.json")
 _TEMPLATE = "chat_template.jinja"
 _MORE_TEMPLATES = "additional_chat_templates"
+_GGUF_TEMPLATE = "tokenizer.chat_template"
+_ADDED_KINDS = (3, 4)  # control tokens, and those that whoever made the model added
 _TOKEN_FIELDS = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
@@ -72,6 +77,8 @@ def _from_path(path: Path) -> Checkpoint:
         raise CheckpointError(f"{path}: no such file or directory, and no text of a Jinja template") from None
     if path.is_dir():
         return _from_directory(path)
+    if path.suffix == ".gguf":
+        return _from_gguf(path)
     if path.suffix == ".json":
         # Its neighbours belong to the same checkpoint, but what was named comes first.
         return _from_configs([_json(path)], str(path), _vocabulary_files(path.parent))
@@ -89,6 +96,29 @@ def _from_directory(folder: Path) -> Checkpoint:
     if not configs and not templates:
         raise CheckpointError(f"{folder}: no {_CONFIGS[0]} and no {_TEMPLATE} in this directory")
     return Checkpoint(templates, found.response_template, found.special, found.read_vocabulary)
+
+
+def _from_gguf(path: Path) -> Checkpoint:
+    try:
+        entries = read_tokenizer(path)
+    except BadGgufError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror}") from None
+    tokens = entries.get("tokenizer.ggml.tokens", [])
+    kinds = entries.get("tokenizer.ggml.token_type", [])
+    added = frozenset(token for token, kind in zip(tokens, kinds, strict=False) if kind in _ADDED_KINDS)
+    templates = {
+        key.removeprefix(_GGUF_TEMPLATE).removeprefix(".") or "default": text
+        for key, text in entries.items()
+        if key.startswith(_GGUF_TEMPLATE) and isinstance(text, str)
+    }
+    special = {
+        f"{name}_token": tokens[number]
+        for name in ("bos", "eos")
+        if isinstance(number := entries.get(f"tokenizer.ggml.{name}_token_id"), int) and number < len(tokens)
+    }
+    return Checkpoint(templates, special=special, read_vocabulary=lambda: added)
 
 
 def _from_configs(
@@ -144,11 +174,13 @@ def _added_tokens(tokenizer: Any) -> frozenset[str] | None:
         if callable(read):
             table = read()
             return frozenset(table) if name == "get_added_vocab" else _texts(table.values())
-    for name in ("added_tokens_decoder", "special"):
-        table = getattr(tokenizer, name, None)
-        if isinstance(table, Mapping):
-            return _texts(table.values())
-    return None
+    table = getattr(tokenizer, "added_tokens_decoder", None)
+    if isinstance(table, Mapping):
+        return _texts(table.values())
+    try:
+        return frozenset(Detokenizer(tokenizer).special.values())
+    except TypeError:
+        return None
 
 
 def _vocabulary_files(folder: Path) -> Callable[[], frozenset[str]]:

@@ -83,10 +83,10 @@ class AmbiguousFormatError(LookupError):
 def detect(source: Any) -> Detection:
     """The format of a checkpoint, and why.
 
-    ``source`` is a chat template's text, the path of a model's directory or of its ``tokenizer_config.json`` or
-    ``chat_template.jinja``, the content of such a configuration, or a tokenizer. Its ``response_template`` decides
-    before its chat template, and that before its vocabulary. Formats that were registered by others count like
-    the built-in ones.
+    ``source`` is a chat template's text, the path of a model's directory, of its ``tokenizer_config.json`` or
+    ``chat_template.jinja`` or of a GGUF file, the content of such a configuration, or a tokenizer. Its
+    ``response_template`` decides before its chat template, and that before its vocabulary. Formats that were
+    registered by others count like the built-in ones.
 
     Raises :class:`UndetectedFormatError`, :class:`AmbiguousFormatError`, and ``CheckpointError`` (a
     ``ValueError``) for what can't be read.
