@@ -20,6 +20,8 @@ from unspool.formats.template_text import TemplateText
         ("{%- set mark = '｜X｜' -%}<{{ mark }}>", "{% set mark = '｜X｜' %}<｜X｜>"),
         ("{% set mark = '｜X｜' %}{{ '<' + mark + 'call>' }}", "{% set mark = '｜X｜' %}<｜X｜call>"),
         ("{% set mark = '｜X｜' %}{{ message.mark + 'y' }}", "{% set mark = '｜X｜' %}{{ message.mark + 'y' }}"),
+        ("{% set a = 'x' %}{% set b = a ~ 'y' %}{{ b }}", "{% set a = 'x' %}{% set b = 'xy' %}xy"),
+        ("{% set a = ':7' %}{{ '<call{}>'.format(a) }}", "{% set a = ':7' %}<call:7>"),
         ("{% set m = 'a' %}{% set m = 'b' %}{{ m }}", "{% set m = 'a' %}{% set m = 'b' %}{{ m }}"),
         ("{{ '}}' }}{{ '%}' + x }}", "}}{{ '%}' + x }}"),
         ("{{ f('a' + 'b', 'c') }}", "{{ f('ab', 'c') }}"),

@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from functools import cached_property
 
 _STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+# One that is never closed reaches to the end: looking for each of its quotes again would take too long.
+_ANY_STRING = r"""(?:'(?:[^'\\]|\\.)*(?:'|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z))"""
 _OPENER = re.compile(r"\{[{%#][-+]?")
 _CLOSERS = {"{": "}}", "%": "%}", "#": "#}"}
-_CODE_PART = re.compile(rf"{_STRING}|[-+]?[%}}]\}}|[^'\"%}}+-]+|.", re.DOTALL)
+_CODE_PART = re.compile(rf"{_ANY_STRING}|[-+]?[%}}]\}}|[^'\"%}}+-]+|.", re.DOTALL)
 _TERM = re.compile(rf"{_STRING}|\w+(?:\.\w+)*|[+~]|\s+|.", re.DOTALL)
 _CONSTANT = re.compile(rf"\s*set\s+(\w+)\s*=\s*({_STRING})\s*", re.DOTALL)
 _SET = re.compile(r"\s*set\s+(\w+)\s*=")
+_FORMATTED = re.compile(rf"({_STRING})\.format\(({_STRING})\)", re.DOTALL)
 _LONE = re.compile(rf"\s*({_STRING})\s*", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
@@ -35,12 +38,14 @@ class TemplateText:
     def __init__(self, source: str) -> None:
         parts = [*_parts(source)]
         sets = Counter(found[1] for opener, body in parts if opener and (found := _SET.match(body)))
-        self._constants = {
-            found[1]: found[2]
-            for opener, body in parts
-            if opener and (found := _CONSTANT.fullmatch(body)) and sets[found[1]] == 1
-        }
-        self._parts = [(opener, self._joined(body) if opener else body) for opener, body in parts]
+        self._constants: dict[str, str] = {}
+        self._parts: list[tuple[str, str]] = []
+        for opener, body in parts:
+            text = self._joined(body) if opener else body
+            self._parts.append((opener, text))
+            # What is set more than once is no constant.
+            if opener and (found := _CONSTANT.fullmatch(text)) and sets[found[1]] == 1:
+                self._constants[found[1]] = found[2]
 
     @cached_property
     def whole(self) -> str:
@@ -58,10 +63,9 @@ class TemplateText:
 
     def _joined(self, code: str) -> str:
         """Code with each constant as its string and strings that ``+`` or ``~`` joins as one."""
-        if _CONSTANT.fullmatch(code):
-            return code
-        terms: list[str] = []
-        for term in _TERM.findall(code):
+        setting = _SET.match(code)
+        terms: list[str] = [setting[0]] if setting else []
+        for term in _TERM.findall(code, setting.end() if setting else 0):
             text = self._constants.get(term, term)
             if _is_string(text):
                 before = [each for each in terms[-4:] if not each.isspace()][-2:]
@@ -71,7 +75,7 @@ class TemplateText:
                     terms[-1] = terms[-1][:-1] + text[1:-1] + terms[-1][-1]
                     continue
             terms.append(text)
-        return "".join(terms)
+        return _FORMATTED.sub(_formatted, "".join(terms))
 
 
 def _parts(source: str) -> Iterator[tuple[str, str]]:
@@ -99,6 +103,10 @@ def _end(source: str, opener: re.Match[str]) -> int | None:
         if part[0].endswith(closer) and len(part[0]) <= 3:
             return part.end() - 2
     return None
+
+
+def _formatted(call: re.Match[str]) -> str:
+    return call[1].replace("{}", call[2][1:-1])
 
 
 def _shown(opener: str, body: str) -> str:
