@@ -9,7 +9,7 @@ import pytest
 
 import unspool
 from unspool.formats import registry
-from unspool.formats.detection import evidence
+from unspool.formats.evidence import evidence
 from unspool.parsing.declaration import Format, JsonCalls, PythonCalls, Reasoning, TaggedCalls
 
 CHATML = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

@@ -10,7 +10,7 @@ import pytest
 
 import unspool
 from tests.official import official_templates
-from unspool.formats.detection import evidence
+from unspool.formats.evidence import evidence
 
 TRL = """
 -                   cohere cohere_training gemma gemma_training gemma3 gemma3_training idefics3 idefics3_training

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import unspool
 from unspool.convert import rows
-from unspool.formats.detection import evidence
+from unspool.formats.evidence import evidence
 from unspool.formats.writer import WriteError, write
 from unspool.message import Message, ToolCall, same_call
 from unspool.parsing.declaration import ChannelCalls, Format, TaggedCalls

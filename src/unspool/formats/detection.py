@@ -1,6 +1,6 @@
 """Which format a checkpoint writes, from what it ships: ``response_template``, chat template, vocabulary.
 
-Nothing here knows a family. A format fits a text that has all of its :func:`evidence`; of those that fit, the most
+Nothing here knows a family. A format fits a text that has all of its evidence; of those that fit, the most
 particular one is it: whose evidence says all that another's says, and more. Formats with the same calls are told
 apart by how a turn of the model is opened, by its reasoning, and by what the template leaves at the end of the
 prompt. What is still a tie is an error that names the candidates: nothing is guessed.
@@ -15,23 +15,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from unspool.formats.checkpoint import Checkpoint, read_checkpoint
+from unspool.formats.evidence import evidence
 from unspool.formats.registry import formats
 from unspool.formats.template_text import TemplateText
-from unspool.parsing.declaration import (
-    ChannelCalls,
-    Format,
-    JsonCalls,
-    NamedCalls,
-    PythonCalls,
-    RelaxedArguments,
-    TaggedCalls,
-)
+from unspool.parsing.declaration import Format
 
 Where: TypeAlias = Literal["response_template", "chat template", "vocabulary"]
 
 # A marker that can be a token of its own, unlike the beginning of a tag such as <function=.
 _TOKEN = re.compile(r"<[^<>\s=]+>|\[[^\[\]\s]+\]")
 
+# Letters that a regular expression escapes.
 _ESCAPED = re.compile(r"\\([^\w\s])")
 
 _CALLS_FIELD = "tool_calls"
@@ -110,35 +104,6 @@ def detect(source: Any) -> Detection:
     raise UndetectedFormatError(
         f"no known format fits the {' or the '.join(looked)}. 'unspool formats' lists all; name one of them."
     )
-
-
-def evidence(fmt: Format) -> tuple[str, ...]:
-    """The texts that a chat template of this format has, all of them: what it declares, or its calls' openers."""
-    if fmt.evidence:
-        return fmt.evidence
-    return tuple(dict.fromkeys(text for opener in _openers(fmt) if (text := opener.strip())))
-
-
-def _openers(fmt: Format) -> tuple[str, ...]:
-    match fmt.calls:
-        case JsonCalls(open=()) as calls:
-            return (f'"{calls.name_keys[0]}"', f'"{calls.arguments_keys[0]}"')
-        case JsonCalls() | PythonCalls() as calls:
-            return calls.open[:1]
-        case NamedCalls() as calls:
-            return (calls.section_open, calls.open, *calls.header_end[:1], _inside(calls))
-        case TaggedCalls() as calls:
-            return (*calls.section_open[:1], calls.call_open[0], calls.param_open[0], calls.value_open)
-        case ChannelCalls() as calls:
-            return (calls.start, calls.channel, calls.message)
-    return ()
-
-
-def _inside(calls: NamedCalls) -> str:
-    """What stands before a value or a string of it, if the format writes anything there."""
-    if isinstance(calls.arguments, RelaxedArguments):
-        return calls.arguments.quote
-    return calls.arguments.written_before
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class _Template:
 
 
 def _with_ids(case: Case, fmt: Format) -> Case:
-    """The case with the call ids that clients get for this format, if the model writes them itself."""
+    """The case with call ids as the model writes them, if the format has them on the wire."""
     shape = fmt.calls
     if not isinstance(shape, NamedCalls) or not shape.id_header:
         return case

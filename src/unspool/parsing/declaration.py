@@ -178,7 +178,7 @@ class Format:
     content and a call; ``before_call_accepts`` widens it for what models do, ``before_call_alone`` is what is
     written before a call without content. ``lead`` is the pad at the start of a turn, ``turn_end`` closes one.
     ``calls_first``: the template writes calls before content. ``evidence`` are texts that each chat template of
-    the family has, all of them; without any, the openers of its calls are (:mod:`unspool.formats.detection`).
+    the family has, all of them; without any, the openers of its calls are (:mod:`unspool.formats.evidence`).
     """
 
     name: str
