@@ -241,3 +241,13 @@ def test_a_checkpoint_that_ships_nothing_is_an_error() -> None:
 def test_every_format_with_calls_has_evidence(fmt: Format) -> None:
     assert evidence(fmt)
     assert all(text.strip() for text in evidence(fmt))
+
+
+def test_no_two_formats_look_the_same() -> None:
+    seen: dict[object, str] = {}
+    for fmt in unspool.formats():
+        if fmt.calls is not None:
+            openers = tuple(block.open for block in fmt.reasoning)
+            look = (frozenset(evidence(fmt)), fmt.turns, openers, fmt.start.strip())
+            assert look not in seen, f"{fmt} and {seen[look]} need evidence that tells them apart"
+            seen[look] = fmt.name
