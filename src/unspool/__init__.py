@@ -28,6 +28,8 @@ from unspool.formats import UnknownFormatError, formats, get_format, register
 from unspool.message import Message, ToolCall
 
 if TYPE_CHECKING:
+    from unspool.formats.checkpoint import CheckpointError
+    from unspool.formats.detection import AmbiguousFormatError, Detection, UndetectedFormatError, detect
     from unspool.formats.loading import FormatFileError, load_format
     from unspool.formats.writer import WriteError, write
     from unspool.parsing.declaration import Format
@@ -37,7 +39,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AmbiguousFormatError",
+    "CheckpointError",
     "ContentDelta",
+    "Detection",
     "Event",
     "Finish",
     "Format",
@@ -50,9 +55,11 @@ __all__ = [
     "ToolCallDelta",
     "ToolCallEnd",
     "ToolCallStart",
+    "UndetectedFormatError",
     "UnknownFormatError",
     "Usage",
     "WriteError",
+    "detect",
     "explain",
     "formats",
     "get_format",
@@ -63,11 +70,16 @@ __all__ = [
 ]
 
 _LATER = {
+    "AmbiguousFormatError": "unspool.formats.detection",
+    "CheckpointError": "unspool.formats.checkpoint",
+    "Detection": "unspool.formats.detection",
     "Format": "unspool.parsing.declaration",
     "FormatFileError": "unspool.formats.loading",
     "Parser": "unspool.parsing.parser",
     "Span": "unspool.parsing.reader",
+    "UndetectedFormatError": "unspool.formats.detection",
     "WriteError": "unspool.formats.writer",
+    "detect": "unspool.formats.detection",
     "load_format": "unspool.formats.loading",
     "write": "unspool.formats.writer",
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from unspool.events import (
     ContentDelta,
@@ -25,6 +27,25 @@ class ToolCall:
     id: str
     name: str
     arguments: str
+
+
+def same_call(one: ToolCall | None, other: ToolCall | None) -> bool:
+    """Whether two calls mean the same: the tool, and the arguments as values; ids don't matter.
+
+    Raises ``ValueError`` for arguments that are not JSON.
+    """
+    if one is None or other is None:
+        return one is other
+    return one.name == other.name and _same_value(json.loads(one.arguments), json.loads(other.arguments))
+
+
+def _same_value(one: Any, other: Any) -> bool:
+    """Equality of JSON values, in which true is not 1 but 1.0 is."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same_value(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same_value, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_BLOCK = re.compile(r"(?<=^```console\n)(?=\$ ).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"(?<=^```console\n)(?:(?!```$).*\n)*(?=^```$)", re.MULTILINE)
 _CALL_ID = re.compile(r"call_[0-9a-f]{24}")
 _STYLING = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -59,9 +59,9 @@ def test_the_picture_shows_what_explain_draws(run: Run) -> None:
 
 def test_a_changed_output_is_noticed_and_other_text_is_left_alone() -> None:
     command = "$ printf '\\033[1mbold\\033[0m  \\n'"
-    rest = "```\nafter\n```console\nmake\n```\n```python\n1\n```\nend\n"
-    before = f"before\n\n```console\n$ echo new\nold\n{command}\n```\n\n```console\n{rest}"
-    after = f"before\n\n```console\n$ echo new\nnew\n\n{command}\nbold\n```\n\n```console\n{rest}"
+    rest = "\n```console\n```\nafter\n\n```text\n```\n"
+    before = f"before\n\n```console\n$ echo new\nold\n{command}\n```\n{rest}"
+    after = f"before\n\n```console\n$ echo new\nnew\n\n{command}\nbold\n```\n{rest}"
     assert rendered(before) == after
     assert rendered(after) == after
 

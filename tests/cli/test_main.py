@@ -66,7 +66,10 @@ def test_module_runs_like_the_command() -> None:
     ("args", "line"),
     [
         (["prase"], "Error: No such command 'prase'; did you mean 'parse'?"),
-        (["quux"], "Error: No such command 'quux'; there are parse, explain, formats, serve."),
+        (
+            ["quux"],
+            "Error: No such command 'quux'; there are parse, explain, formats, detect, lint, convert, serve.",
+        ),
         (["parse"], "Error: which format? Give -f NAME, or --reasoning-format and --tool-format;"),
         (["parse", "-f", "qwen3", "no-such-file"], "Error: Invalid value for '[FILE]': File 'no-such-file'"),
         (["parse", "-f", "qwen3", "--chunks", "0"], "Error: Invalid value for '--chunks': 0 is not in"),

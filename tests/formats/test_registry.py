@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 
@@ -138,3 +139,10 @@ def test_a_new_format_is_there_at_once() -> None:
 def test_a_name_that_belongs_to_another_format_is_refused() -> None:
     with pytest.raises(ValueError, match="'qwen3' belongs to the format 'hermes'"):
         unspool.register(Format(name="mine", summary="", aliases=("qwen3",)))
+
+
+def test_the_package_has_only_what_it_names() -> None:
+    package = import_module("unspool.formats")
+    assert all(getattr(package, name) is not None for name in package.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = package.nothing

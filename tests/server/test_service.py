@@ -59,6 +59,25 @@ def test_the_format_that_the_template_shows_is_read() -> None:
     assert Service(ScriptedEngine(template=shown), named).format.name == "qwen3_coder"
 
 
+def test_a_template_that_shows_several_formats_is_not_served() -> None:
+    shown = "{{ '<tool_call>' }}{{ '[TOOL_CALLS]' }}"
+    with pytest.raises(unspool.AmbiguousFormatError, match=r"hermes, .*mistral_v3"):
+        Service(ScriptedEngine(template=shown), Settings())
+
+
+@pytest.mark.parametrize(
+    ("template", "name"),
+    [
+        ("{{ '<|START|><think>' }}</think><|im_start|>assistant\n", "hermes"),
+        ("<｜Assistant｜><think></think>{% if add_generation_prompt %}<think>{% endif %}", "deepseek_r1+hermes"),
+        ("<|turn>model\n{{ '<|channel>thought' }}<channel|>", "gemma4+hermes"),
+    ],
+)
+def test_a_template_without_calls_gets_those_of_the_built_in_tool_prompt(template: str, name: str) -> None:
+    template = "{{ messages[0].content }}" + template
+    assert Service(ScriptedEngine(template=template), Settings()).format.name == name
+
+
 def test_no_name_is_the_served_model() -> None:
     service = Service(ReplayEngine([Recording("a", "")]), Settings(aliases=("b",)))
     assert [service.resolve(name) for name in (None, "default", "a", "b")] == ["replay", "replay", "a", "b"]

@@ -130,6 +130,14 @@ def test_absent_content_is_none_only_for_templates_that_ask() -> None:
     assert rendered(EACH + "[{{ message.content }}]{% endfor %}{{ tools }}", ASKING) == "[]None"
 
 
+def test_absent_content_is_empty_for_templates_that_fail_otherwise() -> None:
+    tested = "{% if messages[0].content is none %}{% endif %}"
+    source = tested + EACH + "[{% if 'x' in message.content %}x{% endif %}]{% endfor %}{{ tools }}"
+    assert rendered(source, HI, ASKING) == "[][]None"
+    with pytest.raises(InvalidRequestError, match="no element"):
+        rendered(tested + EACH + "{{ message.content }}{% endfor %}{{ messages[5].x }}{{ tools }}", ASKING)
+
+
 def test_developer_is_system_for_templates_that_know_no_developer() -> None:
     turn = Turn("developer", ("Be brief.",))
     assert rendered(EACH + "{{ message.role }}{% endfor %}", turn) == "system"

@@ -32,6 +32,11 @@ SUBCOMMANDS = {
         "unspool.cli.explain:explain", "Show what each character of raw model output became, and why."
     ),
     "formats": Subcommand("unspool.cli.formats:formats", "List the formats that unspool reads, or show one."),
+    "detect": Subcommand("unspool.cli.detect:detect", "Name the format that a checkpoint writes, and why."),
+    "lint": Subcommand("unspool.cli.lint:lint", "Try a checkpoint's chat template in round trips."),
+    "convert": Subcommand(
+        "unspool.cli.convert:convert", "Rewrite a chat dataset from one family's format to another's."
+    ),
     "serve": Subcommand("unspool.cli.serve:serve", "Serve MODEL over the OpenAI API."),
 }
 

@@ -314,7 +314,7 @@ def _run(
             await engine.start()
         try:
             app = create_app(engine, settings)
-        except (BadTemplateError, PluginError, unspool.UnknownFormatError) as error:
+        except (BadTemplateError, PluginError, unspool.UnknownFormatError, unspool.AmbiguousFormatError) as error:
             await engine.close()
             raise click.ClickException(str(error)) from None
         host, port = listener.getsockname()[:2]

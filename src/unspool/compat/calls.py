@@ -9,7 +9,7 @@ from typing import Any
 
 from unspool.compat.following import plain
 from unspool.events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
-from unspool.parsing.reader import new_call_id
+from unspool.parsing.opencall import new_call_id
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from unspool.formats import detect_from_template, get_format
+from unspool.formats import get_format
+from unspool.formats.detection import AmbiguousFormatError, UndetectedFormatError, detect
 from unspool.parsing.declaration import ChannelCalls, Format, Reasoning
 from unspool.parsing.parser import Parser
+from unspool.parsing.schema import AnyTool
 from unspool.parsing.tokens import Detokenizer
 
 _TAIL = 64
@@ -48,13 +50,6 @@ class Following:
         if self.by_ids is None and (text or ids):
             self.by_ids = self._reads_ids and bool(ids)
         return ("", ids) if self.by_ids and ids else (text, [])
-
-
-class AnyTool(dict[str, Any]):
-    """The tools of a request that names none: whatever the model calls is offered."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
 
 
 def readable(tokenizer: Any) -> bool:
@@ -99,9 +94,7 @@ def parser_of(
     choice = asked.get("tool_choice") or "auto"
     several = asked.get("parallel_tool_calls") is not False
     if not offered:
-        parser = Parser(fmt, tools=[{"name": "any"}], prompt=prompt, tokenizer=tokenizer, trace=trace)
-        parser.tools = AnyTool()
-        return parser
+        return Parser(fmt, tools=AnyTool(), prompt=prompt, tokenizer=tokenizer, trace=trace)
     options: dict[str, Any] = {
         "prompt": prompt,
         "tokenizer": tokenizer,
@@ -135,13 +128,18 @@ def format_shown_by(tokenizer: Any) -> Format:
     template = getattr(tokenizer, "chat_template", None)
     if isinstance(template, Mapping):
         template = "\n".join(text for text in template.values() if isinstance(text, str))
-    name = detect_from_template(template) if isinstance(template, str) else None
-    if name is None:
-        # Logging takes a while to import, which a known template need not wait for.
-        from logging import getLogger
+    try:
+        if isinstance(template, str):
+            return detect(template).format
+    except (UndetectedFormatError, AmbiguousFormatError) as error:
+        why = str(error)
+    else:
+        why = "the tokenizer has no chat template"
+    # Logging takes a while to import, which a known template need not wait for.
+    from logging import getLogger
 
-        getLogger(__name__).warning("The chat template shows no known format; reading %s.", FALLBACK)
-    return get_format(name or FALLBACK)
+    getLogger(__name__).warning("%s: reading %s", why, FALLBACK)
+    return get_format(FALLBACK)
 
 
 def open_block(fmt: Format, tail: str) -> Reasoning | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import field as _field
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-from unspool.parsing.reader import new_call_id
+from unspool.parsing.opencall import new_call_id
 
 R = TypeVar("R", bound="Record")
 _MISSING: Any = object()

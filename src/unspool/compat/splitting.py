@@ -152,7 +152,7 @@ class Splitter:
 @lru_cache(maxsize=256)
 def _beginnings(fmt: Format) -> frozenset[str]:
     """The characters from which on reasoning may be held back: of its ends, and of the layout before them."""
-    marks = [*fmt.stops, *openers(fmt.calls)]
+    marks = [*fmt.stops, *openers(fmt)]
     layout = ""
     for block in fmt.reasoning:
         marks += [block.close, *block.ends_at]
@@ -180,8 +180,7 @@ def count_reasoning(parser: Parser, tokenizer: Any, ids: Sequence[int]) -> int:
 def delimiters(fmt: Format) -> tuple[str | None, str | None]:
     """The texts that open and close reasoning."""
     if isinstance(fmt.calls, ChannelCalls):
-        shape = fmt.calls
-        return shape.channel + shape.reasoning_channels[0] + shape.message, shape.ends[0]
+        return fmt.calls.written.reasoning, fmt.calls.written.end
     if fmt.reasoning:
         return fmt.reasoning[0].open, fmt.reasoning[0].close
     return None, None

@@ -23,7 +23,7 @@ from unspool.compat import helpers, managers, mlx, records, thinking
 from unspool.compat.interface import ReasoningParser, ToolParser
 from unspool.compat.tools import tool_parser_of
 from unspool.formats import get_format
-from unspool.parsing.reader import new_call_id
+from unspool.parsing.opencall import new_call_id
 
 ENGINES = ("vllm", "vllm_mlx")
 _lock = threading.RLock()

@@ -1,60 +1,224 @@
-"""Which format a chat template writes, by the markers in it.
+"""Which format a checkpoint writes, from what it ships: ``response_template``, chat template, vocabulary.
 
-Each rule is a set of texts that only one family's templates have together; the first rule that fits wins. The
-table goes from the most particular markers to the most common ones.
+Nothing here knows a family. A format fits a text that has all of its evidence; of those that fit, the most
+particular one is it: whose evidence says all that another's says, and more. Formats with the same calls are told
+apart by how a turn of the model is opened, by its reasoning, and by what the template leaves at the end of the
+prompt. What is still a tie is an error that names the candidates: nothing is guessed.
 """
 
 from __future__ import annotations
 
-_RULES: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("<rfl:parameter",), "beam"),
-    (("<|channel|>", "LLM-jp"), "llmjp4"),
-    (("<seed:tool_call>",), "seed_oss"),
-    (("]<]minimax[>[",), "minimax_m3"),
-    (("<minimax:tool_call>",), "minimax_m2"),
-    (("<steptml:invoke",), "step3"),
-    (("<dots_function_call>",), "dots"),
-    (("<iquestcoder_tool_call>",), "iquest_coder"),
-    (("<iquest_tool_call>",), "iquest_q1"),
-    (("<ifm|tool_call>",), "k2_horizon"),
-    (("<|tool_arg:start|>",), "solar_open2"),
-    (("｜GCML｜",), "gigachat35"),
-    (("<start_function_call>",), "functiongemma"),
-    (("<|begin_of_box|>", "<arg_key>"), "glm4v"),
-    (("<role>ASSISTANT", "<arg_key>"), "ling3"),
-    (("<assistant>", "<arg_key>"), "poolside_v1"),
-    (('<function name="', '<param name="'), "minicpm5"),
-    (("<|channel|>", "<|message|>"), "gpt_oss"),
-    (("<atem:function_calls>",), "muse_glimmer"),
-    (("<|content_invoke_tool_json|>",), "inkling"),
-    (("<|tool_call:begin|>", "<|tool_call:args|>"), "solar_open"),
-    (("<|im_start|>", "tool/function_call"), "hyperclovax"),
-    (("<|tool_call>", "<tool_call|>"), "gemma4"),
-    (("<|open|>", "<|sep|>"), "kimi_k3"),
-    (("<|tool_calls_section_begin|>", "<think>"), "kimi_k2_thinking"),
-    (("<|tool_calls_section_begin|>",), "kimi_k2"),
-    (("｜DSML｜ calls>",), "deepseek_v41"),
-    (("｜DSML｜tool_calls>",), "deepseek_v4"),
-    (("｜DSML｜",), "deepseek_v32"),
-    (("<｜tool▁calls▁begin｜>", "```json"), "deepseek_v3"),
-    (("<｜tool▁calls▁begin｜>",), "deepseek_v31"),
-    (("[TOOL_CALLS]", "[ARGS]"), "mistral"),
-    (("[TOOL_CALLS]",), "mistral_v3"),
-    (("<arg_key>", "/nothink"), "glm45"),
-    (("<arg_key>",), "glm47"),
-    (("<function=", "<parameter=", "<think>"), "qwen3_5"),
-    (("<function=", "<parameter="), "qwen3_coder"),
-    (("<tool_call>",), "hermes"),
-    (("<|header_start|>",), "pythonic"),
-    (("<|start_header_id|>", '"parameters"'), "llama3_json"),
-    (("<|python_tag|>",), "llama3_json"),
-    (("<think>", "<|im_start|>"), "hermes"),
-)
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from unspool.formats.checkpoint import Checkpoint, read_checkpoint
+from unspool.formats.evidence import evidence
+from unspool.formats.registry import formats
+from unspool.formats.template_text import TemplateText
+from unspool.parsing.declaration import Format
+
+Where: TypeAlias = Literal["response_template", "chat template", "vocabulary"]
+
+# A marker that can be a token of its own, unlike the beginning of a tag such as <function=.
+_TOKEN = re.compile(r"<[^<>\s=]+>|\[[^\[\]\s]+\]")
+
+# Letters that a regular expression escapes.
+_ESCAPED = re.compile(r"\\([^\w\s])")
+
+_CALLS_FIELD = "tool_calls"
+"""The field of a message that a template reads if it writes calls, in whatever way."""
 
 
-def detect_from_template(template: str) -> str | None:
-    """The name of the format whose markers the template's source has, or ``None`` if no rule fits."""
-    for markers, name in _RULES:
-        if all(marker in template for marker in markers):
-            return name
-    return None
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """A format, ``where`` it was seen, and the texts there that decided it; ``reason`` says it in a sentence.
+
+    ``shows_calls`` is false for a template that writes no calls: then the format is right about reasoning, and its
+    calls are only what other checkpoints of the family write.
+    """
+
+    format: Format
+    where: Where
+    evidence: tuple[str, ...]
+    reason: str
+    shows_calls: bool = True
+
+
+class UndetectedFormatError(LookupError):
+    """No registered format fits what the checkpoint ships; the text says what was looked at."""
+
+
+class AmbiguousFormatError(LookupError):
+    """Several formats fit equally well; the text names them, says why they fit and what to do.
+
+    ``found`` are the texts that speak for each candidate, by name; ``shows_calls`` is as in :class:`Detection`.
+    """
+
+    def __init__(self, where: Where, found: Mapping[str, tuple[str, ...]], *, shows_calls: bool = True) -> None:
+        self.where = where
+        self.found = found
+        self.shows_calls = shows_calls
+        if len(set(found.values())) == 1:
+            told = f"{', '.join(found)}, by {_list(next(iter(found.values())))}"
+        else:
+            told = "; ".join(f"{name}, by {_list(texts)}" for name, texts in found.items())
+        hint = "Its chat template would tell more, or name" if where == "vocabulary" else "Name"
+        super().__init__(f"the {where} fits several formats equally well: {told}. {hint} the format that it is.")
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The names of the formats that fit."""
+        return tuple(self.found)
+
+
+def detect(source: Any) -> Detection:
+    """The format of a checkpoint, and why.
+
+    ``source`` is a chat template's text, the path of a model's directory, of its ``tokenizer_config.json`` or
+    ``chat_template.jinja`` or of a GGUF file, the content of such a configuration, or a tokenizer. Its
+    ``response_template`` decides before its chat template, and that before its vocabulary. Formats that were
+    registered by others count like the built-in ones.
+
+    Raises :class:`UndetectedFormatError`, :class:`AmbiguousFormatError`, and ``CheckpointError`` (a
+    ``ValueError``) for what can't be read.
+    """
+    checkpoint = read_checkpoint(source)
+    looked: list[str] = []
+    tie: AmbiguousFormatError | None = None
+    for where, fits in _looks(checkpoint):
+        looked.append(where)
+        if tie is not None:
+            fits = [fit for fit in fits if fit.format.name in tie.candidates]
+        if len(fits) == 1:
+            return _detection(where, fits[0])
+        if fits and tie is None:
+            found = {fit.format.name: fit.found for fit in fits}
+            tie = AmbiguousFormatError(where, found, shows_calls=fits[0].shows_calls)
+    if tie is not None:
+        raise tie
+    if not looked:
+        raise UndetectedFormatError("there is neither a response_template, a chat template nor a vocabulary")
+    raise UndetectedFormatError(
+        f"no known format fits the {' or the '.join(looked)}. 'unspool formats' lists all; name one of them."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A format that fits: the texts that say so, and how well turns, reasoning and start agree."""
+
+    format: Format
+    found: tuple[str, ...]
+    agreement: tuple[int, int, int] = (0, 0, 0)
+    shows_calls: bool = True
+
+    def beats(self, other: _Fit) -> bool:
+        """Whether this one says all that the other says, and more."""
+        if not _covers(self.found, other.found):
+            return False
+        return not _covers(other.found, self.found) or self.agreement > other.agreement
+
+
+def _covers(texts: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    return all(any(other in text for text in texts) for other in others)
+
+
+def _looks(checkpoint: Checkpoint) -> Iterator[tuple[Where, list[_Fit]]]:
+    """Each thing that there is to look at, in order, and the formats that fit it best."""
+    if checkpoint.response_template is not None:
+        response = checkpoint.response_template
+        anchors = [response.get("start_anchor"), response.get("start_anchor_pattern")]
+        yield "response_template", _fitting("\n".join(_texts(response)), list(_texts(anchors)))
+    if checkpoint.template is not None:
+        text = TemplateText(checkpoint.template)
+        yield "chat template", _fitting(text.whole, text.prompt_ends)
+    vocabulary = checkpoint.read_vocabulary()
+    if vocabulary:
+        yield "vocabulary", _best(_tokens(vocabulary))
+
+
+def _fitting(text: str, prompt_ends: Sequence[str]) -> list[_Fit]:
+    """The formats whose calls the text shows; if there are none, those whose reasoning and turns it shows."""
+    known = formats()
+    shown = [(fmt, texts) for fmt in known if (texts := evidence(fmt))]
+    calls = _CALLS_FIELD in text or any(_has(text, texts) for _, texts in shown)
+    if not calls:
+        shown = [
+            (fmt, (fmt.reasoning[0].open, fmt.reasoning[0].close))
+            for fmt in known
+            if fmt.reasoning and _turns(fmt, text)
+        ]
+    return _best(
+        _Fit(fmt, texts, (_turns(fmt, text), _reasoning(fmt, text), _start(fmt, prompt_ends)), calls)
+        for fmt, texts in shown
+        if _has(text, texts)
+    )
+
+
+def _has(text: str, texts: tuple[str, ...]) -> bool:
+    return all(each in text for each in texts)
+
+
+def _tokens(vocabulary: frozenset[str]) -> Iterator[_Fit]:
+    """The formats all of whose markers that can be tokens are tokens."""
+    for fmt in formats():
+        texts = tuple(text for text in evidence(fmt) if _TOKEN.fullmatch(text))
+        if texts and vocabulary.issuperset(texts):
+            yield _Fit(fmt, texts)
+
+
+def _best(fits: Iterable[_Fit]) -> list[_Fit]:
+    each = list(fits)
+    return [fit for fit in each if not any(other.beats(fit) for other in each)]
+
+
+def _turns(fmt: Format, text: str) -> int:
+    """1: the text opens a turn as the format does, as a whole; 0: it may still do so in pieces."""
+    return int(any(turn.strip() in text for turn in fmt.turns))
+
+
+def _reasoning(fmt: Format, text: str) -> int:
+    """2: the text has the format's reasoning; 1: the format has none; 0: the text lacks it."""
+    if not fmt.reasoning:
+        return 1
+    return 2 if any(block.open.strip() in text for block in fmt.reasoning) else 0
+
+
+def _start(fmt: Format, prompt_ends: Sequence[str]) -> int:
+    """2: a prompt can end as the format starts; 1: the format starts with nothing of its own; 0: none does."""
+    start = fmt.start.strip()
+    if not start:
+        return 1
+    return 2 if any(end.rstrip().endswith(start) for end in prompt_ends) else 0
+
+
+def _detection(where: Where, fit: _Fit) -> Detection:
+    fmt = fit.format
+    reason = f"the {where} has {_list(fit.found)}" + ("" if fit.shows_calls else " and no calls")
+    if fit.agreement[-1] == 2:
+        reason += f", and its prompt can end with {_quoted(fmt.start)}"
+    return Detection(fmt, where, fit.found, reason, fit.shows_calls)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text among the values of a JSON object, at any depth; of a pattern the letters it spells."""
+    if isinstance(value, str):
+        yield _ESCAPED.sub(r"\1", value).replace(r"\n", "\n")
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+
+
+def _list(texts: Sequence[str]) -> str:
+    *before, last = map(_quoted, texts)
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

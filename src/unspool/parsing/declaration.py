@@ -327,10 +327,12 @@ class Format:
     content and a call; ``before_call_accepts`` widens it for what models do, ``before_call_alone`` is what is
     written before a call without content. ``lead`` is the pad at the start of a turn. ``content_end`` (a pad)
     follows content that ends the turn, ``calls_end`` (a pad) the calls, ``turn_end`` closes the turn.
-    ``calls_first``: the template writes calls before content, ``calls_end`` between them. ``suffix`` is what
-    stands for ``{suffix}`` in the markers when neither vocabulary nor prompt says. ``text_filter`` names a class
-    of ``parsing/filters.py`` that mends content and reasoning. For readers of the docs: ``quirks`` are what models
-    and templates of the family do that the samples don't show, ``disagreements`` what other engines make of it.
+    ``calls_first``: the template writes calls before content, ``calls_end`` between them. ``evidence`` are texts
+    that each chat template of the family has, all of them; without any, the openers of its calls are
+    (:mod:`unspool.formats.evidence`). ``suffix`` is what stands for ``{suffix}`` in the markers when neither
+    vocabulary nor prompt says. ``text_filter`` names a class of ``parsing/filters.py`` that mends content and
+    reasoning. For readers of the docs: ``quirks`` are what models and templates of the family do that the samples
+    don't show, ``disagreements`` what other engines make of it.
     """
 
     name: str
@@ -356,6 +358,7 @@ class Format:
     lead: str = ""
     suffix: str | None = None
     text_filter: Literal["", "escapes"] = ""
+    evidence: tuple[str, ...] = field(default=(), metadata={"of_the_output": False})
     engine_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     source: str = ""
     quirks: tuple[str, ...] = ()
@@ -387,11 +390,12 @@ def map_strings(value: _T, change: Mapping[str, str]) -> _T:
 
 
 def strings(value: object) -> list[str]:
-    """Every text in a declaration, the markers among them."""
+    """Every text in a declaration, the markers among them; not what only a chat template has."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, tuple):
         return [text for item in value for text in strings(item)]
     if is_dataclass(value) and not isinstance(value, type):
-        return [text for f in fields(value) for text in strings(getattr(value, f.name))]
+        said = [f for f in fields(value) if f.metadata.get("of_the_output", True)]
+        return [text for f in said for text in strings(getattr(value, f.name))]
     return []

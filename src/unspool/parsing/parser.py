@@ -18,7 +18,7 @@ from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format, map_strings, strings
 from unspool.parsing.filters import event_filter
 from unspool.parsing.reader import Reader, Span
-from unspool.parsing.schema import offered_tools
+from unspool.parsing.schema import AnyTool, offered_tools
 from unspool.parsing.tokens import Detokenizer, sentinels
 from unspool.parsing.turn import compile_grammar, turn
 
@@ -73,7 +73,7 @@ class Parser:
         self,
         format: Format,
         *,
-        tools: Iterable[Mapping[str, Any]] | None = None,
+        tools: Iterable[Mapping[str, Any]] | AnyTool | None = None,
         tool_choice: ToolChoice = "auto",
         prompt: str | None = None,
         arguments: Literal["incremental", "atomic"] = "incremental",

@@ -90,8 +90,20 @@ class Tool:
         return self.types.get(parameter, self.others)
 
 
-def offered_tools(tools: Iterable[Mapping[str, Any]] | None) -> dict[str, Tool]:
+class AnyTool(dict[str, Tool]):
+    """The tools of a request that does not name them: whatever the model calls is offered, without a schema."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def offered_tools(tools: Iterable[Mapping[str, Any]] | AnyTool | None) -> dict[str, Tool]:
     """Resolves OpenAI function tools (also the bare ``{"name", "parameters"}`` form), by name."""
+    if isinstance(tools, AnyTool):
+        return tools
     offered = {}
     if isinstance(tools, Mapping | str):
         raise TypeError(f"tools must be a list of OpenAI function tools, not a {type(tools).__name__}")

@@ -6,13 +6,12 @@ Every surface meets here, so that none of them knows engines or parsers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import unspool
 from unspool.engines.base import Engine, ModelInfo, Sampling
-from unspool.formats import detect_from_template
 from unspool.server.generation import ChunkReader, Generation, ParserLike
 from unspool.server.parsers import Plugins, choose_plugins
 from unspool.server.template import ChatTemplate
@@ -70,8 +69,8 @@ class Service:
     """One engine behind every surface. The engine must have been started."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
-        """Raises ``unspool.UnknownFormatError``, :class:`BadTemplateError` and :class:`PluginError`, before
-        anything is served.
+        """Raises, before anything is served, ``unspool.UnknownFormatError``, ``unspool.AmbiguousFormatError``,
+        :class:`BadTemplateError` and :class:`PluginError`.
         """
         self.engine = engine
         self.settings = settings
@@ -184,16 +183,32 @@ def template_source(settings: Settings, model: ModelInfo) -> str | None:
 
 
 def choose_format(settings: Settings, model: ModelInfo) -> str:
-    """The name of the format to read: the operator's, the engine's, what the template shows, the default."""
+    """The name of the format to read: the operator's, the engine's, what the template shows, the default.
+
+    Raises ``unspool.AmbiguousFormatError`` if the template shows several.
+    """
     chosen = settings.format or model.format
     if chosen:
         return chosen
     template = template_source(settings, model)
     if template is None:
         return DEFAULT_FORMAT
-    detected = detect_from_template(template)
-    if detected is None:
+    try:
+        found = unspool.detect({"chat_template": template})
+    except unspool.UndetectedFormatError:
         log.info("The chat template shows no known format; reading %s. --format names another.", DEFAULT_FORMAT)
         return DEFAULT_FORMAT
-    log.info("The chat template shows the format %s. --format names another.", detected)
-    return detected
+    except unspool.AmbiguousFormatError as error:
+        if error.shows_calls or len(set(error.found.values())) > 1:
+            raise
+        name = _with_default_calls(error.candidates)
+        log.info("Of the calls nothing is known: %s Reading %s. --format names another.", error, name)
+        return name
+    name = found.format.name if found.shows_calls else _with_default_calls([found.format.name])
+    log.info("The format is %s: %s. --format names another.", name, found.reason)
+    return name
+
+
+def _with_default_calls(names: Sequence[str]) -> str:
+    """A format with the reasoning of these, and the calls that the built-in tool prompt asks for."""
+    return DEFAULT_FORMAT if DEFAULT_FORMAT in names else f"{names[0]}+{DEFAULT_FORMAT}"

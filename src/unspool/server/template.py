@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn
 
-from jinja2 import TemplateError, nodes
+from jinja2 import TemplateError, TemplateSyntaxError, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -52,14 +52,15 @@ class ChatTemplate:
             self.traits = _traits(environment.parse(source), source)
             self._template = environment.from_string(source)
         except TemplateError as error:
-            raise BadTemplateError(f"The chat template is not valid Jinja: {error}") from None
+            where = f"line {error.lineno}: " if isinstance(error, TemplateSyntaxError) else ""
+            raise BadTemplateError(f"The chat template is not valid Jinja: {where}{error.message}") from None
         self.source = source
         self._special = dict(special or {})
 
     def render(self, conversation: Conversation) -> str:
         """The prompt; raises :class:`InvalidRequestError` with whatever the template objects to."""
         try:
-            prompt = self._template.render(self._variables(conversation))
+            prompt = self._rendered(conversation)
         except Exception as error:
             # A template can fail in any way a program can; all of them are about these messages.
             raise InvalidRequestError(
@@ -70,6 +71,19 @@ class ChatTemplate:
         if conversation.continue_final:
             prompt = _cut_at_mark(prompt)
         return _encodable(prompt)
+
+    def _rendered(self, conversation: Conversation) -> str:
+        variables = self._variables(conversation)
+        try:
+            return self._template.render(variables)
+        except Exception:
+            # Some templates test one message's content for none and search another's without a look.
+            absent = [message for message in variables["messages"] if message["content"] is None]
+            if not absent:
+                raise
+            for message in absent:
+                message["content"] = ""
+            return self._template.render(variables)
 
     def _variables(self, conversation: Conversation) -> dict[str, Any]:
         tools = [dict(tool) for tool in conversation.offered_tools()]

@@ -17,7 +17,7 @@ _K2 = Format(
     name="kimi_k2",
     summary="special-token section, functions.NAME:INDEX and JSON arguments a call; reasoning in <think>",
     aliases=("kimi", "moonshot", "kimik2", "kimi_k2_instruct"),
-    models=("moonshotai/Kimi-K2-Instruct", "moonshotai/Kimi-K2-Instruct-0905"),
+    models=("moonshotai/Kimi-K2-Instruct", "moonshotai/Kimi-K2-Instruct-0905", "moonshotai/Kimi-K2-Thinking"),
     reasoning=(Reasoning("<think>", "</think>", ends_at_call=True),),
     calls=NamedCalls(
         section_open="<|tool_calls_section_begin|>",
@@ -50,7 +50,7 @@ FORMATS = (
         name="kimi_k2_thinking",
         summary="the calls of kimi_k2 after reasoning in <think>, which the prompt opens",
         aliases=("kimi_k25", "kimi_k2.5", "kimi_k2.6"),
-        models=("moonshotai/Kimi-K2-Thinking", "moonshotai/Kimi-K2.6"),
+        models=("moonshotai/Kimi-K2.5", "moonshotai/Kimi-K2.6"),
         start="<think>",
         engine_names={"dynamo": ("kimi_k25",)},
         source="chat template of moonshotai/Kimi-K2.6",
@@ -88,6 +88,7 @@ FORMATS = (
         next_turns=("<|open|>message ",),
         turn_end=_close("message"),
         frames=(Frame(_open("response"), _close("response"), written="always"),),
+        evidence=("<|open|>", "<|close|>", "<|sep|>"),
         engine_names={
             "vllm": ("kimi_k3",),
             "sglang": ("kimi_k3",),

@@ -24,6 +24,7 @@ FORMATS = (
         stops=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
         next_turns=("<|start_header_id|>",),
         between_calls="; ",
+        evidence=("<|start_header_id|>", '"parameters"'),
         engine_names={
             "vllm": ("llama3_json", "llama4_json"),
             "sglang": ("llama3",),
@@ -44,6 +45,7 @@ FORMATS = (
         stops=("<|eot|>", "<|eom|>", "<|eot_id|>", "<|eom_id|>"),
         next_turns=("<|header_start|>", "<|start_header_id|>"),
         between_calls=", ",
+        evidence=("<|header_start|>",),
         engine_names={
             "vllm": ("pythonic", "llama4_pythonic"),
             "sglang": ("pythonic",),

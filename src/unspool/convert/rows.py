@@ -1,0 +1,128 @@
+"""Where the model speaks in a row of a dataset, and what it says there.
+
+A row is read as far as it is about the model's own words; everything else is passed on as it is. Three shapes are
+known: lists of OpenAI messages, ShareGPT conversations, and fields with the text that a model wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from unspool.message import Message, ToolCall
+from unspool.surfaces.chat_messages import decode_messages
+from unspool.surfaces.errors import InvalidRequestError
+from unspool.surfaces.fields import Fields, show
+
+MESSAGE_FIELDS = ("messages", "prompt", "completion", "chosen", "rejected")
+TEXT_FIELDS = ("completion", "response", "text")
+CONVERSATIONS = "conversations"
+
+SPEAKERS = {
+    "human": "user",
+    "user": "user",
+    "system": "system",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "assistant": "assistant",
+    "model": "assistant",
+    "function_call": "assistant",
+    "tool": "tool",
+    "function_response": "tool",
+    "observation": "tool",
+}
+"""ShareGPT's names for who speaks, by the role that it is."""
+
+
+class RowError(ValueError):
+    """A row that can't be read; the text names the field and what it must be."""
+
+
+def tools_of(row: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
+    """The tools that a row offers, in OpenAI's form, ``None`` if it says none; some keep them as JSON text."""
+    tools = row.get("tools")
+    if isinstance(tools, str):
+        tools = _json("tools", tools) if tools.strip() else None
+    if tools is None:
+        return None
+    if not isinstance(tools, list):
+        raise RowError(f"`tools` must be a list of tools; it is {show(tools)}")
+    wrapped: list[Mapping[str, Any]] = []
+    for i, tool in enumerate(tools):
+        # Some datasets leave the wrapper out.
+        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+            raise RowError(f"`tools[{i}]` must be a function tool with a name; it is {show(tool)}")
+        wrapped.append({"type": "function", "function": function})
+    return wrapped
+
+
+def message_lists(row: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The fields of a row that hold a list of messages."""
+    found = {}
+    for name in MESSAGE_FIELDS:
+        value = row.get(name)
+        if isinstance(value, list) and all(isinstance(item, Mapping) and "role" in item for item in value):
+            found[name] = value
+    return found
+
+
+def said_in(message: Mapping[str, Any], where: str) -> Message:
+    """What an assistant's message says: its text as it is, and what it has as fields beside it.
+
+    Raises :class:`RowError` naming the field.
+    """
+    try:
+        (turn,) = decode_messages(Fields({"messages": [message]}))
+    except InvalidRequestError as error:
+        raise RowError(error.message.replace("messages[0]", where)) from None
+    return Message(turn.reasoning, turn.text or None, turn.tool_calls)
+
+
+def function_calls(value: Any, where: str) -> tuple[ToolCall, ...]:
+    """The calls of a ShareGPT turn by ``function_call``: an object with name and arguments, or a list of them."""
+    parsed = _json(where, value) if isinstance(value, str) else value
+    calls = []
+    for i, call in enumerate(parsed if isinstance(parsed, list) else [parsed]):
+        if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
+            raise RowError(f"`{where}` must be a call with a name, or a list of them; it is {show(call)}")
+        arguments = call.get("arguments", {})
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        calls.append(ToolCall(f"call_{i}", call["name"], text))
+    return tuple(calls)
+
+
+def as_openai(message: Message) -> dict[str, Any]:
+    """A message as OpenAI's field has it; reasoning under the name that most servers and templates use."""
+    said: dict[str, Any] = {"role": "assistant", "content": message.content}
+    if message.reasoning is not None:
+        said["reasoning_content"] = message.reasoning
+    if message.tool_calls:
+        said["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    return said
+
+
+def answered(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with each result that names no call given the id of the next call that has none yet."""
+    out, waiting = [], list[str]()
+    for message in messages:
+        if message["role"] == "assistant":
+            waiting = [call["id"] for call in message.get("tool_calls") or ()]
+        elif message["role"] == "tool":
+            if not message.get("tool_call_id") and waiting:
+                message = {**message, "tool_call_id": waiting[0]}
+            if message.get("tool_call_id") in waiting:
+                waiting.remove(message["tool_call_id"])
+        out.append(message)
+    return out
+
+
+def _json(where: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RowError(f"`{where}` must be JSON: {error}") from None
