@@ -20,6 +20,7 @@ from unspool.parsing.declaration import (
     NamedCalls,
     PythonCalls,
     Reasoning,
+    RegionCalls,
     RelaxedArguments,
     TaggedCalls,
 )
@@ -37,6 +38,11 @@ def write(format: str | Format, message: Message, *, prompt: str | None = None) 
     """
     fmt = get_format(format)
     tail = turn_tail(fmt, prompt)
+    if isinstance(fmt.calls, RegionCalls):
+        raise WriteError(
+            f"the format {fmt.name!r} was read from a response template, which says how to read an output and not "
+            "how one is written; write with the family's own format"
+        )
     if isinstance(fmt.calls, ChannelCalls):
         return _channels(fmt.calls, message)
     opened = _open_block(fmt, tail)

@@ -22,6 +22,7 @@ from unspool.parsing.declaration import (
     NamedCalls,
     PythonCalls,
     Reasoning,
+    RegionCalls,
     TaggedCalls,
 )
 from unspool.parsing.reader import (
@@ -34,6 +35,7 @@ from unspool.parsing.reader import (
     no_space,
     reasoning_sink,
 )
+from unspool.parsing.regions import regions
 from unspool.parsing.scanner import Watch
 
 _FORCED = JsonCalls(bare=True, separators=",;")
@@ -91,7 +93,7 @@ def compile_grammar(fmt: Format, offered: bool, forced: bool) -> Grammar:
             bare += [("{", shape), ("[", shape)]
         elif isinstance(shape, PythonCalls):
             bare.append(("[", shape))
-    if offered and forced and not isinstance(fmt.calls, ChannelCalls):
+    if offered and forced and not isinstance(fmt.calls, ChannelCalls | RegionCalls):
         bare += [(mark, _FORCED) for mark in "{[" if mark not in {mark for mark, _ in bare}]
     marks = tuple(calls)
     pad = fmt.before_call_accepts or fmt.before_call
@@ -141,6 +143,9 @@ def turn(r: Reader, grammar: Grammar) -> Steps[None]:
     """Reads a whole generation."""
     if isinstance(grammar.format.calls, ChannelCalls):
         yield from channels(r, grammar.format.calls, offered=grammar.offered)
+        return
+    if isinstance(grammar.format.calls, RegionCalls):
+        yield from regions(r, grammar.format.calls, offered=grammar.offered)
         return
     block: Reasoning | None = None
     yield from r.pad(grammar.format.lead, "layout at the start of the turn")
