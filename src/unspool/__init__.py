@@ -28,6 +28,11 @@ from unspool.formats import UnknownFormatError, formats, get_format, register
 from unspool.message import Message, ToolCall
 
 if TYPE_CHECKING:
+    from unspool.formats.response_template import (
+        ResponseTemplateError,
+        from_response_template,
+        load_response_template,
+    )
     from unspool.formats.writer import WriteError, write
     from unspool.parsing.declaration import Format
     from unspool.parsing.parser import Parser, ToolChoice
@@ -43,6 +48,7 @@ __all__ = [
     "Message",
     "Parser",
     "ReasoningDelta",
+    "ResponseTemplateError",
     "Span",
     "ToolCall",
     "ToolCallDelta",
@@ -53,7 +59,9 @@ __all__ = [
     "WriteError",
     "explain",
     "formats",
+    "from_response_template",
     "get_format",
+    "load_response_template",
     "parse",
     "register",
     "write",
@@ -62,8 +70,11 @@ __all__ = [
 _LATER = {
     "Format": "unspool.parsing.declaration",
     "Parser": "unspool.parsing.parser",
+    "ResponseTemplateError": "unspool.formats.response_template",
     "Span": "unspool.parsing.reader",
     "WriteError": "unspool.formats.writer",
+    "from_response_template": "unspool.formats.response_template",
+    "load_response_template": "unspool.formats.response_template",
     "write": "unspool.formats.writer",
 }
 

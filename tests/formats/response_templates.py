@@ -178,7 +178,9 @@ STYLES: dict[str, Style] = {
                     "repeats": True,
                     "content": "xml-inline",
                     "content_args": {
-                        "tag_pattern": r"<arg_key>(?P<key>[^<]+)</arg_key>\s*\n<arg_value>(?P<value>.*?)</arg_value>",
+                        "tag_pattern": (
+                            r"<arg_key>(?P<key>[^<]+)</arg_key>\s*\n<arg_value>(?P<value>.*?)</arg_value>"
+                        ),
                         "value_parser": {"name": "text", "args": {"strip": False}},
                     },
                     "transform": _function("{name}", "{content}"),
@@ -228,7 +230,8 @@ STYLES: dict[str, Style] = {
         },
         "<|start|>user<|message|>hi<|end|><|start|>assistant",
         lambda name, arguments: (
-            f"<|start|>assistant to=functions.{name}<|channel|>commentary json<|message|>{_dumps(arguments)}<|call|>"
+            f"<|start|>assistant to=functions.{name}<|channel|>commentary json<|message|>"
+            f"{_dumps(arguments)}<|call|>"
         ),
         lambda text: f"<|channel|>analysis<|message|>{text}<|end|><|start|>assistant",
         lambda text: f"<|channel|>final<|message|>{text}<|end|>",
@@ -342,5 +345,25 @@ STYLES: dict[str, Style] = {
         },
         "<bot>",
         calls=lambda calls: "<calls>" + _dumps([{"tool": n, "input": a} for n, a in calls]) + "</calls>",
+    ),
+    "joined": Style(
+        {
+            "start_anchor": "<bot>",
+            "fields": {
+                "thinking": {"open": "<t>", "close": ["</t>", "</t>\n"], "repeats": True, "join": "\n\n"},
+                "tool_calls": {
+                    "open": "<call>",
+                    "close": "</call>",
+                    "repeats": True,
+                    "content": "json",
+                    "content_args": {"unquoted_keys": True},
+                    "transform": {"function": {"name": "{content.name}", "arguments": "{content.values}"}},
+                },
+                "content": {"repeats": True, "join": " / "},
+            },
+        },
+        "<bot>",
+        lambda name, arguments: f"<call>{_dumps({'name': name, 'values': arguments})}</call>",
+        lambda text: f"<t>{text}</t>\n",
     ),
 }

@@ -87,7 +87,9 @@ def _one_of(where: str, spec: Mapping[str, Any], literal: str, regular: str) -> 
 def _texts(where: str, value: Any) -> list[str]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
-        raise ResponseTemplateError(f"{where} must be a text or a list of texts, none of them empty, not {value!r}")
+        raise ResponseTemplateError(
+            f"{where} must be a text or a list of texts, none of them empty, not {value!r}"
+        )
     return texts
 
 
@@ -131,7 +133,7 @@ def _whole_expression(where: str, source: Any) -> Expression:
 
 
 def look_ahead(source: Any) -> str:
-    """The text that an opener without any text of its own looks for, however far ahead; ``""`` for other openers."""
+    """The text that an opener looks for, however far ahead, without any text of its own; ``""`` for others."""
     try:
         expression = parse(source) if isinstance(source, str) else ()
     except ExpressionError:
@@ -234,7 +236,9 @@ def transform_of(
         if each:
             raise ResponseTemplateError(f"{where}_each needs a transform")
         if groups:
-            raise ResponseTemplateError(f"{where} is missing: the group {min(groups)!r} reaches nothing without one")
+            raise ResponseTemplateError(
+                f"{where} is missing: the group {min(groups)!r} reaches nothing without one"
+            )
         return ""
     if kind != "calls":
         if transform != "{content}":
@@ -247,7 +251,9 @@ def transform_of(
         if found and not each and found.group(1).split(".")[0] not in {"content", *groups}:
             raise ResponseTemplateError(f"{where}: {text!r} is neither the content nor a group of a pattern")
     function = transform.get("function", transform) if isinstance(transform, Mapping) else transform
-    if function != "{content}" and not (isinstance(function, Mapping) and {"name", "arguments"} <= function.keys()):
+    if function != "{content}" and not (
+        isinstance(function, Mapping) and {"name", "arguments"} <= function.keys()
+    ):
         raise ResponseTemplateError(f"{where} makes no call: a call has a function with name and arguments")
     if field.get("content") == "python-call-list" and function != {"name": "{name}", "arguments": "{arguments}"}:
         raise ResponseTemplateError(f"{where}: the calls of a python-call-list are {{name}} and {{arguments}}")

@@ -53,7 +53,9 @@ def from_response_template(
     if not isinstance(template, Mapping):
         found = load_response_template(template, name=name)
         if found is None:
-            raise ResponseTemplateError(f"{os.fspath(template)!r} has no response_template; name the format instead")
+            raise ResponseTemplateError(
+                f"{os.fspath(template)!r} has no response_template; name the format instead"
+            )
         return found
     declared = _declared(template)
     if declared is None:
@@ -171,7 +173,9 @@ def _region(name: str, field: Any) -> Region:
     if kind == "calls" and not opening:
         raise ResponseTemplateError(f"{where} has no opener, so every text would be calls; give it one")
     if kind == "calls" and ahead:
-        raise ResponseTemplateError(f"{where}.open_pattern looks ahead without a limit; only reasoning may open so")
+        raise ResponseTemplateError(
+            f"{where}.open_pattern looks ahead without a limit; only reasoning may open so"
+        )
     return Region(
         name=name,
         kind=kind,
@@ -182,6 +186,7 @@ def _region(name: str, field: Any) -> Region:
         each=field.get("transform_each", False),
         join=join,
         ahead=ahead,
+        ends_at_call=bool(ahead),
     )
 
 

@@ -157,7 +157,7 @@ def _plain_json(content: RegionContent, text: str) -> str:
         if found.lastgroup is None:
             return found.group()
         if found.lastgroup == "after":
-            return f'{found["before"]}{quote(found["key"])}{found["after"]}:'
+            return f"{found['before']}{quote(found['key'])}{found['after']}:"
         return quote(found[found.lastgroup])
 
     return pattern("|".join(sources)).sub(mended, text)
@@ -167,7 +167,8 @@ def _elements(content: RegionContent, text: str, spell: Spell, *, closed: bool) 
     out: dict[str, Any] = {}
     merged: set[str] = set()
     end = 0
-    for found, end in _tags(content.tag, text, spell):
+    for found, read in _tags(content.tag, text, spell):
+        end = read
         groups = found.groupdict()
         key = spell(groups["key"] or "")
         value = _value(content, groups.get("value") or "", spell)

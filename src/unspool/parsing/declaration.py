@@ -224,7 +224,8 @@ class Region:
     Without ``open`` and ``ahead`` it is everything outside the others; without ``close`` only the end of the text
     closes it. ``transform`` is the JSON text of the template from which a call is built (``each``: one for every
     item of a list). ``join`` stands between the texts of several such regions. ``ahead``: the text that, somewhere
-    ahead, shows that the output starts inside this region.
+    ahead, shows that the output starts inside this region. ``ends_at_call``: if no closer follows, a call to an
+    offered tool ends it.
     """
 
     name: str
@@ -236,13 +237,14 @@ class Region:
     each: bool = False
     join: str | None = None
     ahead: str = ""
+    ends_at_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RegionCalls:
-    """A whole turn as regions, as a checkpoint's response template declares it: not only calls, but everything.
+    """A whole turn as regions, as a checkpoint's response template declares it: not only its calls.
 
-    ``anchor`` is the expression that opens the model's turn in a prompt, where the format's ``turns`` can't say it.
+    ``anchor`` is the expression that opens the model's turn in a prompt, where ``turns`` of the format can't.
     """
 
     regions: tuple[Region, ...]

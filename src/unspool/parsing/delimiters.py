@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unspool.parsing.expressions import Expression, Repeat, Text, ended, first, going_on, limit, single, width
+from unspool.parsing.expressions import Expression, Repeat, ended, first, going_on, limit, single, width
 from unspool.parsing.scanner import pattern
 
 _Match = Callable[[str, int], re.Match[str] | None]
@@ -32,7 +32,18 @@ class Delimiter:
     ``after`` matches one character of the layout behind it, of which ``most_after`` are skipped.
     """
 
-    __slots__ = ("_ended", "_going_on", "_lead", "_most_lead", "_open", "after", "begins", "key", "lead", "most_after")
+    __slots__ = (
+        "_ended",
+        "_going_on",
+        "_lead",
+        "_most_lead",
+        "_open",
+        "after",
+        "begins",
+        "key",
+        "lead",
+        "most_after",
+    )
 
     def __init__(self, name: str, expression: Expression, *, closes: bool) -> None:
         self.key = (closes, name)
@@ -40,7 +51,13 @@ class Delimiter:
         self.most_after = 0
         last = expression[-1]
         # A run of layout at the end would keep the delimiter waiting for what follows.
-        if len(expression) > 1 and isinstance(last, Repeat) and single(last) and not last.least and last.how != "?":
+        if (
+            len(expression) > 1
+            and isinstance(last, Repeat)
+            and single(last)
+            and not last.least
+            and last.how != "?"
+        ):
             self.after, self.most_after = pattern(single(last)).match, limit(last)
             expression = expression[:-1]
         self.lead = single(expression[0]) if len(expression) > 1 and first(expression[1:]) else ""

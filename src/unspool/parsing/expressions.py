@@ -38,7 +38,7 @@ class Class:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """``item`` at least and at most so many times (``None``: no limit); lazily with ``?``, possessively with ``+``."""
+    """``item`` so many times (``None``: no limit); ``how``: lazily with ``?``, possessively with ``+``."""
 
     item: Expression
     least: int
@@ -391,7 +391,9 @@ def without_edges(expression: Expression) -> Expression:
     """The expression without alternatives that are only the end of the text: that ends everything anyway."""
     match expression:
         case (Choice(options),):
-            kept = tuple(option for option in options if not option or not all(isinstance(n, Edge) for n in option))
+            kept = tuple(
+                option for option in options if not option or not all(isinstance(n, Edge) for n in option)
+            )
             return kept[0] if len(kept) == 1 else (Choice(kept),) if kept else ()
         case (Edge(),):
             return ()
@@ -402,9 +404,13 @@ def check_streams(expression: Expression) -> None:
     """Raises :class:`ExpressionError` for what can't be decided with a bounded look at what comes."""
     for node in walk(expression):
         if isinstance(node, Edge):
-            raise ExpressionError("the end of the text is only understood as an alternative of its own, as in 'x|$'")
+            raise ExpressionError(
+                "the end of the text is only understood as an alternative of its own, as in 'x|$'"
+            )
         if isinstance(node, Repeat) and (node.most is None or node.most > 1) and _endless(node.item):
-            raise ExpressionError("a repetition inside a repetition takes more than bounded work; write one of them")
+            raise ExpressionError(
+                "a repetition inside a repetition takes more than bounded work; write one of them"
+            )
         if isinstance(node, Look) and any(isinstance(n, Repeat) and anything(n) for n in walk(node.item)):
             raise ExpressionError(
                 "it looks ahead without a limit; only '(?=[\\s\\S]*?CLOSER)' as a whole opener is understood"

@@ -11,10 +11,10 @@ what follows. At most :data:`HOLD` characters do; a longer run is text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from unspool.parsing.calls import json_calls, python_calls
 from unspool.parsing.codecs.json import finish_arguments, json_object, load, stop
@@ -22,7 +22,7 @@ from unspool.parsing.codecs.relaxed import relaxed_object
 from unspool.parsing.contents import PLACEHOLDER, calls_of
 from unspool.parsing.declaration import JsonCalls, PythonCalls, Region, RegionCalls
 from unspool.parsing.delimiters import Delimiter, Delimiters, Found
-from unspool.parsing.expressions import Text, names
+from unspool.parsing.expressions import Expression, Text, names
 from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished, content_sink, reasoning_sink
 from unspool.parsing.scanner import Watch, pattern
 
@@ -34,9 +34,13 @@ _in_string = pattern(r'(?:[^"\\]|\\.)*+').match
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One region, compiled. ``literal`` is the transform's name of the call, where that needs no other text."""
+    """One region, compiled. ``closer`` is looked for inside, ``watch`` as well finds the calls that may end it.
+
+    ``name`` is the group of the opener that names the call.
+    """
 
     region: Region
+    closer: Delimiters
     watch: Delimiters
     read: _Read
     name: str = ""
@@ -50,11 +54,13 @@ class _Grammar:
     outside: Delimiters
     sink: _Reading | None
     ahead: _Reading | None
+    calls: frozenset[str]
+    """The names of the regions that are calls."""
 
 
 @dataclass(slots=True)
 class _Said:
-    """What the turn has said: which kinds of text, and the layout said last (characters) in a run too long to wait."""
+    """What the turn has said: kinds of text, and how many characters of layout last if too many to wait."""
 
     kinds: set[str] = field(default_factory=set)
     run: int = 0
@@ -62,7 +68,8 @@ class _Said:
 
 @lru_cache(maxsize=128)
 def _compiled(shape: RegionCalls, offered: bool) -> _Grammar:
-    readings = {region.name: _reading(region) for region in shape.regions}
+    openers = [(each.name, each.open, False) for each in shape.regions if each.kind == "calls"] if offered else []
+    readings = {region.name: _reading(region, openers if region.ends_at_call else []) for region in shape.regions}
     sink = next((each for each in readings.values() if not (each.region.open or each.region.ahead)), None)
     marks = [
         (region.name, region.open, False)
@@ -74,28 +81,29 @@ def _compiled(shape: RegionCalls, offered: bool) -> _Grammar:
         marks.append((sink.region.name, sink.region.close, True))
     return _Grammar(
         readings,
-        Delimiters(marks, stops=_strip_stop(sink)),
+        Delimiters(marks, stops="" if sink is None else _layout_stop(sink.region)),
         sink,
         next((reading for reading in readings.values() if reading.region.ahead), None),
+        frozenset(region.name for region in shape.regions if region.kind == "calls"),
     )
 
 
-def _strip_stop(reading: _Reading | None) -> str:
-    return r"\s\Z" if reading is not None and reading.region.content.strip else ""
+def _layout_stop(region: Region) -> str:
+    return r"\s\Z" if region.content.strip and region.kind != "calls" else ""
 
 
-def _reading(region: Region) -> _Reading:
+def _reading(region: Region, calls: Sequence[tuple[str, Expression, bool]]) -> _Reading:
     marks = [(region.name, region.close, True)] if region.close else []
-    if region.kind != "calls":
-        stops = r"\s\Z" if region.content.strip else ""
-        return _Reading(region, Delimiters(marks, stops=stops), _buffered)
-    read, name, objects = _arguments_reader(region)
+    read, name, objects = _arguments_reader(region) if region.kind == "calls" else (_buffered, "", JsonCalls())
     quotes = {}
-    if read is _buffered and region.content.parser == "json":
+    if region.kind == "calls" and read is _buffered and region.content.parser == "json":
         pairs = (*region.content.string_delims, ('"', '"'))
         quotes = {f"{region.name} quote {number}": closing for number, (_, closing) in enumerate(pairs)}
         marks += [(key, (Text(opening),), True) for key, (opening, _) in zip(quotes, pairs, strict=True)]
-    return _Reading(region, Delimiters(marks), read, name, objects, quotes)
+    stops = _layout_stop(region)
+    closer = Delimiters(marks, stops=stops)
+    watch = Delimiters([*marks, *calls], stops=stops) if calls else closer
+    return _Reading(region, closer, watch, read, name, objects, quotes)
 
 
 def _arguments_reader(region: Region) -> tuple[_Read, str, JsonCalls]:
@@ -104,27 +112,23 @@ def _arguments_reader(region: Region) -> tuple[_Read, str, JsonCalls]:
     objects = JsonCalls()
     if content.parser == "python-call-list":
         return _python, "", objects
-    plain = not (content.string_delims or content.unquoted_keys)
+    plain = content.parser == "json" and not (content.string_delims or content.unquoted_keys)
     made = load(region.transform) if region.transform else "{content}"
     function = made.get("function", made) if isinstance(made, dict) else made
-    if content.parser != "json":
-        return _buffered, "", objects
-    if function == "{content}" and plain and not region.each:
-        return _objects, "", objects
-    if not isinstance(function, dict) or not {"name", "arguments"} <= function.keys():
-        return _buffered, "", objects
-    name, arguments = _placeholder(function["name"]), _placeholder(function["arguments"])
+    if not isinstance(function, dict):
+        return (_objects if plain and not region.each else _buffered), "", objects
+    name, arguments = _placeholder(function.get("name")), _placeholder(function.get("arguments"))
+    group = name if name in names(region.open) else ""
     prefix = "" if region.each else "content."
-    if plain and all(path.startswith(prefix) and "." not in path[len(prefix) :] for path in (name, arguments)):
-        if name and arguments and not {name, arguments} & names(region.open):
-            name, arguments = name.removeprefix(prefix), arguments.removeprefix(prefix)
-            return _objects, "", JsonCalls(name_keys=(name,), arguments_keys=(arguments,))
-    if region.each or arguments != "content" or name not in names(region.open):
-        return _buffered, "", objects
+    members = [path.removeprefix(prefix) for path in (name, arguments) if path.startswith(prefix)]
+    if plain and not group and len(members) == 2 and all(key and "." not in key for key in members):
+        return _objects, "", JsonCalls(name_keys=(members[0],), arguments_keys=(members[1],))
+    if region.each or arguments != "content" or not group or content.parser != "json":
+        return _buffered, group, objects
     if plain:
-        return _named, name, objects
+        return _named, group, objects
     one = len(content.string_delims) == 1 and content.string_delims[0][0] == content.string_delims[0][1]
-    return (_relaxed if one else _buffered), name, objects
+    return (_relaxed if one else _buffered), group, objects
 
 
 def _placeholder(value: Any) -> str:
@@ -139,7 +143,7 @@ def regions(r: Reader, shape: RegionCalls, *, offered: bool) -> Steps[None]:
     reading = (yield from _ahead(r, g.ahead)) if g.ahead is not None else None
     while True:
         if reading is None:
-            found = yield from _text(r, g.outside, g.sink, said)
+            found = yield from _text(r, g.outside, g, None, said)
             if found is None:
                 return
             reading = g.readings[found.name or ""]
@@ -156,10 +160,13 @@ def regions(r: Reader, shape: RegionCalls, *, offered: bool) -> Steps[None]:
             if closes:
                 reading = None
                 continue
-        found = yield from _text(r, reading.watch, reading, said)
+        found = yield from _text(r, reading.watch, g, reading, said)
         if found is None:
             return
-        yield from _pass(r, reading.watch.marks[reading.region.name], found, f"closes {reading.region.name!r}")
+        if found.name in g.calls:
+            reading = None
+            continue
+        yield from _pass(r, reading.closer.marks[reading.region.name], found, f"closes {reading.region.name!r}")
         reading = None
 
 
@@ -191,7 +198,14 @@ def _ahead(r: Reader, reading: _Reading) -> Steps[_Reading | None]:
         yield
     if r.in_prompt:
         return None
-    watch = Watch(("", (reading.region.ahead,)))
+    comes = yield from _comes(r, Delimiters([("ahead", (Text(reading.region.ahead),), True)]))
+    opener = reading.region.open
+    begins = bool(opener) and isinstance(opener[0], Text) and r.text.lstrip().startswith(opener[0].text)
+    return reading if comes and not begins else None
+
+
+def _comes(r: Reader, closer: Delimiters) -> Steps[bool]:
+    """Whether a delimiter comes before the end; all text waits for the answer, and none is read for good."""
     start = r.offset
     held: list[str] = []
 
@@ -200,55 +214,122 @@ def _ahead(r: Reader, reading: _Reading) -> Steps[_Reading | None]:
         return []
 
     while True:
-        found = watch.find(r.text, r.pos, r.final)
-        whole = found is not None and found.lastindex is not None
-        if whole or r.final:
+        found = closer.find(r.text, r.pos, r.final)
+        comes = found is not None and found.name is not None
+        if comes or r.final:
             r.rewind("".join(held) + r.text[r.pos :], start)
-            return reading if whole else None
-        held.append(r.take(found.start() if found else len(r.text), "framing", "waits for a closer"))
+            return comes
+        held.append(r.take(found.start if found else len(r.text), "framing", "waits for a closer"))
         if found is None:
-            r.flow(watch.stop, hold)
+            r.flow(closer.stop, hold)
         yield
 
 
-def _text(r: Reader, watch: Delimiters, reading: _Reading | None, said: _Said) -> Steps[Found | None]:
-    """Reads text up to the next delimiter, or to the end (``None``); without a region it is dropped."""
-    said.run = 0
-    region = None if reading is None else reading.region
-    reasons = region is not None and region.kind == "reasoning"
-    strip = region is not None and region.content.strip
-    lead, begun = strip, False
+@dataclass(slots=True)
+class _Stretch:
+    """Text that is being read: ``lead`` while only layout came, ``begun`` once it was said in this region."""
 
-    def say(end: int) -> None:
-        nonlocal begun
+    r: Reader
+    region: Region | None
+    said: _Said
+    lead: bool
+    begun: bool = False
+
+    @property
+    def reasons(self) -> bool:
+        """Whether it is reasoning."""
+        return self.region is not None and self.region.kind == "reasoning"
+
+    def say(self, end: int, note: str = "") -> None:
+        """Says the text up to ``end``; without a region it is dropped."""
+        r, region = self.r, self.region
         if region is None:
             r.take(end, "framing", "outside every region")
         elif end > r.pos:
-            if not begun and region.join and region.kind in said.kinds:
-                r.insert(region.join, reasoning=reasons)
-            begun = True
-            said.kinds.add(region.kind)
-            (r.reasoning if reasons else r.content)(end)
+            if not self.begun and region.join and region.kind in self.said.kinds:
+                r.insert(region.join, reasoning=self.reasons)
+            self.begun = True
+            self.said.kinds.add(region.kind)
+            if self.reasons:
+                r.reasoning(end, note or "inside reasoning")
+            else:
+                r.content(end, note or "plain text")
 
+    def read(self, end: int) -> None:
+        """Says what is certain of the text up to ``end``, without the layout around it."""
+        r, region = self.r, self.region
+        if self.lead:
+            ahead = min(_layout_end(r.text, r.pos), end)
+            if ahead == end and ahead - r.pos <= HOLD:
+                return
+            self.lead = False
+            first = region is not None and (region.join is not None or region.kind not in self.said.kinds)
+            if first and ahead - r.pos <= HOLD:
+                r.take(ahead, "framing", "layout around a region")
+        strip = region is not None and region.content.strip
+        self.say(_end_of_text(r, end, self.said) if strip else end)
+
+
+def _text(r: Reader, watch: Delimiters, g: _Grammar, reading: _Reading | None, said: _Said) -> Steps[Found | None]:
+    """Reads text up to the next delimiter, or to the end (``None``); without ``reading`` that outside regions."""
+    said.run = 0
+    shown = reading or g.sink
+    region = None if shown is None else shown.region
+    stretch = _Stretch(r, region, said, lead=region is not None and region.content.strip)
     while True:
         found = watch.find(r.text, r.pos, r.final)
         end = found.start if found else len(r.text)
-        closes = r.final if found is None else found.name is not None
-        if lead:
-            ahead = min(_layout_end(r.text, r.pos), end)
-            if ahead < end or ahead - r.pos > HOLD:
-                lead = False
-                joined = region is not None and region.join is not None
-                if ahead - r.pos <= HOLD and (joined or (region and region.kind not in said.kinds)):
-                    r.take(ahead, "framing", "layout around a region")
-        if not lead:
-            say(_end_of_text(r, end, said) if strip else end)
-        if closes:
+        stretch.read(end)
+        if reading is not None and found is not None and found.name and found.name in g.calls:
+            size = found.end - r.pos
+            verdict = yield from _verdict(r, reading, g.readings[found.name], found)
+            if verdict == "text":
+                stretch.lead = False
+                stretch.say(r.pos + size, "a marker that opens no call")
+                continue
+            if verdict == "drafted":
+                watch = reading.closer
+                continue
+            found = watch.find(r.text, r.pos, r.final)
+            end = found.start if found else len(r.text)
+        if r.final if found is None else found.name is not None:
             r.take(end, "framing", "layout around a region")
             return found
-        if begun and found is None and not said.run:
-            r.flow(watch.stop, reasoning_sink if reasons else content_sink)
+        if stretch.begun and found is None and not said.run:
+            r.flow(watch.stop, reasoning_sink if stretch.reasons else content_sink)
         yield
+
+
+def _verdict(
+    r: Reader, reading: _Reading, call: _Reading, found: Found
+) -> Steps[Literal["text", "drafted", "call"]]:
+    """What a call's opener inside a region means that was never opened in the output.
+
+    It ends the region if it opens a call to an offered tool and no closer follows; from such an opener on, the
+    text waits for the closer or the end. Nothing is read for good.
+    """
+    if not (yield from _offered(r, call, reading.watch.marks[call.region.name], found)):
+        return "text"
+    return "drafted" if (yield from _comes(r, reading.closer)) else "call"
+
+
+def _offered(r: Reader, call: _Reading, mark: Delimiter, found: Found) -> Steps[bool]:
+    """Whether an opener opens a call to an offered tool."""
+    if call.name:
+        return r.spell(found.groups.get(call.name, "")) in r.tools
+    if call.read is _buffered:
+        return False
+    size = found.end - r.pos
+
+    def attempt() -> Steps[None]:
+        r.take(r.pos + size)
+        yield from _after(r, mark)
+        yield from call.read(r, call, {})
+
+    try:
+        return (yield from r.probe(attempt())) in r.tools
+    except Unfinished:
+        return False
 
 
 def _layout_end(text: str, pos: int) -> int:
@@ -278,7 +359,7 @@ def _verbatim(r: Reader, reading: _Reading, found: Found, said: _Said) -> Steps[
     said.kinds.add("content")
     r.content(found.end, note)
     while True:
-        closer = reading.watch.find(r.text, r.pos, r.final)
+        closer = reading.closer.find(r.text, r.pos, r.final)
         if closer is not None and closer.name == reading.region.name:
             r.content(closer.end, note)
             return
@@ -347,7 +428,7 @@ def _python(r: Reader, reading: _Reading, _: Mapping[str, str]) -> Steps[None]:
 
 def _trail(r: Reader, reading: _Reading) -> Steps[None]:
     """Reads the closer behind complete arguments, with the noise before it; it may be missing."""
-    watch = reading.watch
+    watch = reading.closer
     if not watch.marks:
         return
     while True:
@@ -371,7 +452,7 @@ def _trail(r: Reader, reading: _Reading) -> Steps[None]:
 
 def _buffered(r: Reader, reading: _Reading, groups: Mapping[str, str]) -> Steps[None]:
     """The region is read as a whole."""
-    region, watch = reading.region, reading.watch
+    region, watch = reading.region, reading.closer
     parts: list[str] = []
     while True:
         found = watch.find(r.text, r.pos, r.final)
