@@ -157,6 +157,13 @@ CASES: dict[str, tuple[Json, str, str | None, str | None, Json | None]] = {
         "Hi.",
         {"city": "Par"},
     ),
+    "a pick of everything": (
+        tree(r"(?P<content>[\s\S]+)", content={**TEXT, "x-regex": "^(.*)$"}),
+        "Hi",
+        None,
+        "Hi",
+        None,
+    ),
     "ends": (MARKED, "HiEND", None, "Hi", None),
     "another end": (MARKED, "Hi<a>", None, "Hi", None),
 }

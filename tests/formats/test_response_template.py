@@ -213,6 +213,21 @@ def test_special_tokens_are_known_by_id() -> None:
     assert json.loads(message.tool_calls[0].arguments) == {"city": '<|"|>Par'}
 
 
+def test_an_opener_may_be_a_look_at_what_comes() -> None:
+    calls = {"open_pattern": r"(?=\w+\()", "close": ";", "content": "json"}
+    fmt = from_response_template({"start_anchor": "<bot>", "fields": {"tool_calls": calls, "content": {}}})
+    assert unspool.parse(fmt, "a f(1); b", tools=TOOLS) == Message(content="a f(1); b")
+
+
+def test_a_call_needs_a_name_and_may_have_no_closer() -> None:
+    transform = {"function": {"name": "{name}", "arguments": "{content}"}}
+    calls = {"open_pattern": r"<c (?P<name>\s?\w*)>", "content": "json", "transform": transform}
+    fmt = from_response_template({"start_anchor": "<bot>", "fields": {"tool_calls": calls, "content": {}}})
+    assert unspool.parse(fmt, "<c >{}", tools=TOOLS).content == "<c >{}"
+    message = unspool.parse(fmt, "<c get_time>{} and", tools=TOOLS)
+    assert (message.content, message.tool_calls[0].name) == ("and", "get_time")
+
+
 def test_one_call_at_a_time() -> None:
     fmt = from_response_template(HERMES)
     message = unspool.parse(fmt, CALL * 2, tools=TOOLS, parallel_tool_calls=False)
@@ -318,6 +333,11 @@ COMPLAINTS: dict[str, tuple[Any, str]] = {
     "a start of a line": (changed("content", close_pattern="^a"), r"the start of the text"),
     "a word boundary": (changed("content", close_pattern=r"\ba"), r"has '\\b'"),
     "a flag": (changed("content", close_pattern="(?i)a"), "a flag other than 's'"),
+    "an opener that is no expression": (
+        changed("thinking", open=None, open_pattern=1),
+        "a regular expression, not 1",
+    ),
+    "a broken opener": (changed("thinking", open=None, open_pattern="("), r"open_pattern: '\(' is no regular"),
     "a broken closer": (changed("content", close_pattern="a("), r"close_pattern: 'a\(' is no regular expression"),
     "repeats of another kind": (changed("thinking", repeats="yes"), r"thinking\.repeats must be true or false"),
     "a join of one": (changed("thinking", join="x"), r"thinking\.join must be a text, and needs"),

@@ -115,7 +115,7 @@ DIFFERENCES: dict[str, tuple[str, str, str | Said, Said]] = {
         "hermes",
         "So: <tool_call>{]</tool_call> Sorry.",
         RAISES,
-        (None, "So:<tool_call>{]</tool_call> Sorry.", []),
+        (None, "So: <tool_call>{]</tool_call> Sorry.", []),
     ),
     "a call that never ends is content": ("hermes", "A" + UNCLOSED, RAISES, (None, "A" + UNCLOSED, [])),
     "a closer that the stop token cut does not matter": (

@@ -110,22 +110,21 @@ def _dump(value: Any) -> str:
 def _read(content: RegionContent, text: str, spell: Spell, *, closed: bool = True) -> Any:
     """The value that a content parser makes of a text."""
     match content.parser:
-        case "text":
-            return _text(content, spell(text))
-        case "int":
-            return int(_text(content, spell(text)))
-        case "float":
-            return float(_text(content, spell(text)))
-        case "bool":
-            return _text(content, spell(text)).lower() in ("true", "1")
         case "json":
             return _json(content, text, spell)
         case "xml-inline":
             return _elements(content, text, spell, closed=closed)
         case "kv-lines":
             return _lines(content, text, spell)
-        case _:
-            raise AssertionError(content.parser)
+    plain = _text(content, spell(text))
+    match content.parser:
+        case "int":
+            return int(plain)
+        case "float":
+            return float(plain)
+        case "bool":
+            return plain.lower() in ("true", "1")
+    return plain
 
 
 def _text(content: RegionContent, text: str) -> str:

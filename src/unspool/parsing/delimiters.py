@@ -75,6 +75,8 @@ class Delimiter:
         start = place
         if self._lead is not None:
             least = max(pos, place - self._most_lead)
+            if self.lead == r"\s":
+                start = least + len(text[least:place].rstrip())
             while start > least and self._lead(text, start - 1):
                 start -= 1
         if final:

@@ -276,8 +276,7 @@ def _ended(node: Node, bounded: bool) -> str:
             return f"(?:{'|'.join(ended(option, bounded=bounded) for option in options)})"
         case Group(item, name):
             return f"({f'?P<{name}>' if name else '?>'}{ended(item, bounded=bounded)})"
-        case Look(item, negated):
-            return f"(?{'!' if negated else '='}{ended(item, bounded=bounded)})"
+    return f"(?{'!' if node.negated else '='}{ended(node.item, bounded=bounded)})"
 
 
 def going_on(expression: Expression) -> str:
@@ -292,8 +291,6 @@ def _going_on(node: Node) -> str:
             for char in reversed(text[:-1]):
                 begun = f"(?:{re.escape(char)}{begun})?"
             return rf"(?:{re.escape(text)}|({begun}\Z))"
-        case Class(source):
-            return rf"(?:{source}|(\Z))"
         case Repeat(item, least, _, how):
             return f"(?:{going_on(item)}){{{least},{limit(node)}}}{how}"
         case Choice(options):
@@ -304,8 +301,8 @@ def _going_on(node: Node) -> str:
             return f"(?={going_on(item)})"
         case Look(item):
             return f"(?!{ended(item)})(?:(?={going_on(item)})|)"
-        case _:
-            raise AssertionError(node)
+    assert isinstance(node, Class), "what can't stream was refused"
+    return rf"(?:{node.source}|(\Z))"
 
 
 def width(expression: Expression) -> tuple[int, int]:

@@ -293,7 +293,9 @@ def _text(r: Reader, watch: Delimiters, g: _Grammar, reading: _Reading | None, s
             found = watch.find(r.text, r.pos, r.final)
             end = found.start if found else len(r.text)
         if r.final if found is None else found.name is not None:
-            r.take(end, "framing", "layout around a region")
+            # If the call turns out to be none, the layout before it is text.
+            if reading is not None or stretch.lead or found is None or found.name not in g.calls:
+                r.take(end, "framing", "layout around a region")
             return found
         if stretch.begun and found is None and not said.run:
             r.flow(watch.stop, reasoning_sink if stretch.reasons else content_sink)
