@@ -250,7 +250,7 @@ COMPLAINTS: dict[str, tuple[Any, str]] = {
         tree(tool_calls={**json_calls(**{"x-regex": "a(.*)b"}), "x-parser-args": {"transform": 1}}),
         "1 is none of the usual forms",
     ),
-    "calls that are all text": (tree("(?P<tool_calls>.*)", tool_calls=json_calls()), "has no opener"),
+    "calls that are all text": (tree("(?P<tool_calls>.*)", tool_calls=json_calls()), "its calls have no opener"),
 }
 
 

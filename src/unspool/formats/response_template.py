@@ -14,17 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from unspool.formats.response_contents import content_of, transform_of
 from unspool.formats.response_fields import (
     ResponseTemplateError,
     anchors,
     check_defaults,
     check_keys,
-    content_of,
     kind_of,
     look_ahead,
     opener_of,
     region_expression,
-    transform_of,
 )
 from unspool.parsing.declaration import Format, Region, RegionCalls
 from unspool.parsing.expressions import Text

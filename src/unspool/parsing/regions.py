@@ -1,9 +1,7 @@
 """Turns as a checkpoint's response template declares them: regions between two expressions.
 
 Outside a region the first opener wins, inside only the region's own closer counts. What stands outside belongs to
-the region without an opener, if there is one. A call's arguments are read by their own grammar where they are
-JSON or Python, so that a closer inside a string is letters and the arguments can stream; otherwise the region is
-read as a whole once it has closed.
+the region without an opener, if there is one.
 
 The layout around a region's text is not part of it, unless the template says ``"strip": false``: it waits for
 what follows. At most :data:`HOLD` characters do; a longer run is text.
@@ -11,49 +9,27 @@ what follows. At most :data:`HOLD` characters do; a longer run is text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
-from unspool.parsing.calls import json_calls, python_calls
-from unspool.parsing.codecs.json import finish_arguments, json_object, load, stop
-from unspool.parsing.codecs.relaxed import relaxed_object
-from unspool.parsing.contents import PLACEHOLDER, calls_of
-from unspool.parsing.declaration import JsonCalls, PythonCalls, Region, RegionCalls
+from unspool.parsing.declaration import Region, RegionCalls
 from unspool.parsing.delimiters import Delimiter, Delimiters, Found
-from unspool.parsing.expressions import Expression, Text, names
+from unspool.parsing.expressions import Text
 from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished, content_sink, reasoning_sink
-from unspool.parsing.scanner import Watch, pattern
-
-_Read: TypeAlias = "Callable[[Reader, _Reading, Mapping[str, str]], Steps[None]]"
+from unspool.parsing.region_calls import Reading, after, buffered, compiled_region, layout_stop
+from unspool.parsing.scanner import pattern
 
 _layout = pattern(r"\s*+").match
-_in_string = pattern(r'(?:[^"\\]|\\.)*+').match
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """One region, compiled. ``closer`` is looked for inside, ``watch`` as well finds the calls that may end it.
-
-    ``name`` is the group of the opener that names the call.
-    """
-
-    region: Region
-    closer: Delimiters
-    watch: Delimiters
-    read: _Read
-    name: str = ""
-    objects: JsonCalls = field(default_factory=JsonCalls)
-    quotes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Grammar:
-    readings: Mapping[str, _Reading]
+    readings: Mapping[str, Reading]
     outside: Delimiters
-    sink: _Reading | None
-    ahead: _Reading | None
+    sink: Reading | None
+    ahead: Reading | None
     calls: frozenset[str]
     """The names of the regions that are calls."""
 
@@ -69,7 +45,7 @@ class _Said:
 @lru_cache(maxsize=128)
 def _compiled(shape: RegionCalls, offered: bool) -> _Grammar:
     openers = [(each.name, each.open, False) for each in shape.regions if each.kind == "calls"] if offered else []
-    readings = {region.name: _reading(region, openers if region.ends_at_call else []) for region in shape.regions}
+    readings = {each.name: compiled_region(each, openers if each.ends_at_call else []) for each in shape.regions}
     sink = next((each for each in readings.values() if not (each.region.open or each.region.ahead)), None)
     marks = [
         (region.name, region.open, False)
@@ -81,59 +57,11 @@ def _compiled(shape: RegionCalls, offered: bool) -> _Grammar:
         marks.append((sink.region.name, sink.region.close, True))
     return _Grammar(
         readings,
-        Delimiters(marks, stops="" if sink is None else _layout_stop(sink.region)),
+        Delimiters(marks, stops="" if sink is None else layout_stop(sink.region)),
         sink,
         next((reading for reading in readings.values() if reading.region.ahead), None),
         frozenset(region.name for region in shape.regions if region.kind == "calls"),
     )
-
-
-def _layout_stop(region: Region) -> str:
-    return r"\s\Z" if region.content.strip and region.kind != "calls" else ""
-
-
-def _reading(region: Region, calls: Sequence[tuple[str, Expression, bool]]) -> _Reading:
-    marks = [(region.name, region.close, True)] if region.close else []
-    read, name, objects = _arguments_reader(region) if region.kind == "calls" else (_buffered, "", JsonCalls())
-    quotes = {}
-    if region.kind == "calls" and read is _buffered and region.content.parser == "json":
-        pairs = (*region.content.string_delims, ('"', '"'))
-        quotes = {f"{region.name} quote {number}": closing for number, (_, closing) in enumerate(pairs)}
-        marks += [(key, (Text(opening),), True) for key, (opening, _) in zip(quotes, pairs, strict=True)]
-    stops = _layout_stop(region)
-    closer = Delimiters(marks, stops=stops)
-    watch = Delimiters([*marks, *calls], stops=stops) if calls else closer
-    return _Reading(region, closer, watch, read, name, objects, quotes)
-
-
-def _arguments_reader(region: Region) -> tuple[_Read, str, JsonCalls]:
-    """How the text of a call's region is read: by which reader, the call's name, the members of its object."""
-    content = region.content
-    objects = JsonCalls()
-    if content.parser == "python-call-list":
-        return _python, "", objects
-    plain = content.parser == "json" and not (content.string_delims or content.unquoted_keys)
-    made = load(region.transform) if region.transform else "{content}"
-    function = made.get("function", made) if isinstance(made, dict) else made
-    if not isinstance(function, dict):
-        return (_objects if plain and not region.each else _buffered), "", objects
-    name, arguments = _placeholder(function.get("name")), _placeholder(function.get("arguments"))
-    group = name if name in names(region.open) else ""
-    prefix = "" if region.each else "content."
-    members = [path.removeprefix(prefix) for path in (name, arguments) if path.startswith(prefix)]
-    if plain and not group and len(members) == 2 and all(key and "." not in key for key in members):
-        return _objects, "", JsonCalls(name_keys=(members[0],), arguments_keys=(members[1],))
-    if region.each or arguments != "content" or not group or content.parser != "json":
-        return _buffered, group, objects
-    if plain:
-        return _named, group, objects
-    one = len(content.string_delims) == 1 and content.string_delims[0][0] == content.string_delims[0][1]
-    return (_relaxed if one else _buffered), group, objects
-
-
-def _placeholder(value: Any) -> str:
-    found = PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
-    return found.group(1) if found else ""
 
 
 def regions(r: Reader, shape: RegionCalls, *, offered: bool) -> Steps[None]:
@@ -173,21 +101,10 @@ def regions(r: Reader, shape: RegionCalls, *, offered: bool) -> Steps[None]:
 def _pass(r: Reader, mark: Delimiter, found: Found, note: str) -> Steps[None]:
     """Reads a delimiter and the layout behind it."""
     r.take(found.end, "framing", note)
-    yield from _after(r, mark)
+    yield from after(r, mark)
 
 
-def _after(r: Reader, mark: Delimiter) -> Steps[None]:
-    for _ in range(mark.most_after):
-        while r.pos == len(r.text):
-            if r.final:
-                return
-            yield
-        if mark.after is None or mark.after(r.text, r.pos) is None:
-            return
-        r.take(r.pos + 1, "framing", "layout behind a delimiter")
-
-
-def _ahead(r: Reader, reading: _Reading) -> Steps[_Reading | None]:
+def _ahead(r: Reader, reading: Reading) -> Steps[Reading | None]:
     """Whether the output starts in the region whose closer comes somewhere ahead; all of it waits for that.
 
     Only where the prompt doesn't say it.
@@ -270,7 +187,7 @@ class _Stretch:
         self.say(_end_of_text(r, end, self.said) if strip else end)
 
 
-def _text(r: Reader, watch: Delimiters, g: _Grammar, reading: _Reading | None, said: _Said) -> Steps[Found | None]:
+def _text(r: Reader, watch: Delimiters, g: _Grammar, reading: Reading | None, said: _Said) -> Steps[Found | None]:
     """Reads text up to the next delimiter, or to the end (``None``); without ``reading`` that outside regions."""
     said.run = 0
     shown = reading or g.sink
@@ -303,7 +220,7 @@ def _text(r: Reader, watch: Delimiters, g: _Grammar, reading: _Reading | None, s
 
 
 def _verdict(
-    r: Reader, reading: _Reading, call: _Reading, found: Found
+    r: Reader, reading: Reading, call: Reading, found: Found
 ) -> Steps[Literal["text", "drafted", "call"]]:
     """What a call's opener inside a region means that was never opened in the output.
 
@@ -315,17 +232,17 @@ def _verdict(
     return "drafted" if (yield from _comes(r, reading.closer)) else "call"
 
 
-def _offered(r: Reader, call: _Reading, mark: Delimiter, found: Found) -> Steps[bool]:
+def _offered(r: Reader, call: Reading, mark: Delimiter, found: Found) -> Steps[bool]:
     """Whether an opener opens a call to an offered tool."""
     if call.name:
         return r.spell(found.groups.get(call.name, "")) in r.tools
-    if call.read is _buffered:
+    if call.read is buffered:
         return False
     size = found.end - r.pos
 
     def attempt() -> Steps[None]:
         r.take(r.pos + size)
-        yield from _after(r, mark)
+        yield from after(r, mark)
         yield from call.read(r, call, {})
 
     try:
@@ -355,7 +272,7 @@ def _end_of_text(r: Reader, end: int, said: _Said) -> int:
     return end - layout
 
 
-def _verbatim(r: Reader, reading: _Reading, found: Found, said: _Said) -> Steps[None]:
+def _verbatim(r: Reader, reading: Reading, found: Found, said: _Said) -> Steps[None]:
     """Reads a call that nobody offered, where text outside regions would be dropped: content, as it is."""
     note = "a call, but no tools were offered"
     said.kinds.add("content")
@@ -371,7 +288,7 @@ def _verbatim(r: Reader, reading: _Reading, found: Found, said: _Said) -> Steps[
         yield
 
 
-def _call(r: Reader, reading: _Reading, found: Found, mark: Delimiter, said: _Said) -> Steps[None]:
+def _call(r: Reader, reading: Reading, found: Found, mark: Delimiter, said: _Said) -> Steps[None]:
     r.begin_call()
     start = r.offset
     try:
@@ -386,124 +303,3 @@ def _call(r: Reader, reading: _Reading, found: Found, mark: Delimiter, said: _Sa
             r.content(min(r.pos + 1, len(r.text)), f"no call: {why}")
         return
     r.end_call()
-
-
-def _named(r: Reader, reading: _Reading, groups: Mapping[str, str]) -> Steps[None]:
-    """The name stood in the opener; the region is the arguments, one JSON object."""
-    yield from _start(r, reading, groups)
-    yield from json_object(r, r.arguments, streams=True)
-    finish_arguments(r)
-    r.end_call()
-    yield from _trail(r, reading)
-
-
-def _relaxed(r: Reader, reading: _Reading, groups: Mapping[str, str]) -> Steps[None]:
-    """Like :func:`_named`, with bare keys and strings between markers of their own."""
-    yield from _start(r, reading, groups)
-    yield from relaxed_object(r, reading.region.content.string_delims[0][0])
-    finish_arguments(r)
-    r.end_call()
-    yield from _trail(r, reading)
-
-
-def _start(r: Reader, reading: _Reading, groups: Mapping[str, str]) -> Steps[None]:
-    name = groups.get(reading.name, "")
-    if not name.strip():
-        raise NotACall("the call has no name")
-    yield from r.space()
-    if not (yield from r.at(("{",))):
-        stop(r, "the arguments are no object")
-    r.start_call(name)
-
-
-def _objects(r: Reader, reading: _Reading, _: Mapping[str, str]) -> Steps[None]:
-    """The region is an object that holds a call's name and arguments, or a list of them."""
-    yield from json_calls(r, reading.objects, "a region")
-    yield from _trail(r, reading)
-
-
-def _python(r: Reader, reading: _Reading, _: Mapping[str, str]) -> Steps[None]:
-    """The region is a list of keyword calls."""
-    yield from python_calls(r, PythonCalls(), "a region")
-    yield from _trail(r, reading)
-
-
-def _trail(r: Reader, reading: _Reading) -> Steps[None]:
-    """Reads the closer behind complete arguments, with the noise before it; it may be missing."""
-    watch = reading.closer
-    if not watch.marks:
-        return
-    while True:
-        window = r.text[r.pos : r.pos + HOLD + watch.widest]
-        ends = r.final and r.pos + len(window) == len(r.text)
-        found = watch.find(window, 0, ends)
-        if ends and found is None and (begun := watch.find(window, 0, False)):
-            found = Found(begun.start, len(window), reading.region.name)
-        near = found is not None and found.start <= HOLD
-        if near and found is not None and found.name is not None:
-            start = r.pos
-            if any(map(str.isalnum, window[: found.start])):
-                r.content(start + found.start, "text before a closer")
-            r.take(start + found.end, "framing", "closes the call")
-            yield from _after(r, watch.marks[reading.region.name])
-            return
-        if ends or (not near and len(window) > HOLD):
-            return
-        yield
-
-
-def _buffered(r: Reader, reading: _Reading, groups: Mapping[str, str]) -> Steps[None]:
-    """The region is read as a whole."""
-    region, watch = reading.region, reading.closer
-    parts: list[str] = []
-    while True:
-        found = watch.find(r.text, r.pos, r.final)
-        ends = r.final and found is None
-        begun = watch.find(r.text, r.pos, False) if ends else found
-        parts.append(r.take(begun.start if begun else len(r.text), "arguments", "a call's region"))
-        if ends and r.cut:
-            raise Unfinished("the text ends inside a call")
-        if ends or (found is not None and found.name == region.name):
-            break
-        if found is not None and found.name is not None:
-            parts.append(r.take(found.end, "arguments", "quote"))
-            yield from _quoted(r, reading.quotes[found.name], parts)
-            continue
-        if found is None:
-            r.flow(watch.stop, r.raw_sink(parts))
-        yield
-    r.take(len(r.text) if found is None else found.end, "framing", "closes the call")
-    scope = {**groups, **({} if found is None else {key: r.spell(text) for key, text in found.groups.items()})}
-    try:
-        calls = calls_of(region, "".join(parts), scope, r.tools, r.spell, closed=found is not None)
-    except (ValueError, RecursionError) as why:
-        raise NotACall(str(why)) from None
-    for name, arguments in calls:
-        r.start_call(name)
-        r.arguments(arguments)
-        r.close_call()
-    r.end_call()
-    if found is not None:
-        yield from _after(r, watch.marks[region.name])
-
-
-def _quoted(r: Reader, closing: str, parts: list[str]) -> Steps[None]:
-    """Reads the rest of a string, in which a closer is letters."""
-    watch = Watch(("", (closing,)))
-    while True:
-        if closing == '"':
-            inside = _in_string(r.text, r.pos)
-            assert inside is not None
-            end, close = inside.end(), inside.end() + 1
-            whole = r.text.startswith('"', end)
-        else:
-            found = watch.find(r.text, r.pos, r.final)
-            end = found.start() if found else len(r.text)
-            close = found.end() if found else end
-            whole = found is not None and found.lastindex is not None
-        parts.append(r.take(close if whole else end, "arguments", "string"))
-        if whole:
-            return
-        if r.final:
-            raise Unfinished("the text ends inside a string")
-        yield
