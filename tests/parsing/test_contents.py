@@ -89,9 +89,29 @@ def test_text_has_the_type_that_the_tool_says() -> None:
 def test_a_tag_may_be_any_expression() -> None:
     kept = RegionContent("xml-inline", tag=parse_or_keep(r"(?<=<)(?P<key>\w)>(?P<value>[^<]*)"))
     assert read(kept, "<a>1<b>2") == [("f", {"a": "1", "b": "2"})]
+    assert read(kept, "<a>1 x") == [("f", {"a": "1 x"})]
     assert read(kept, "nothing") == "the region holds something else than elements"
     keyless = RegionContent("xml-inline", tag=parse_or_keep("(?P<key>x)?="))
     assert read(keyless, "=") == [("f", {"": ""})]
+
+
+NONE = "the region holds something else than elements"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<a> x </>", [("f", {"a": "x"})]),
+        ("<a>  </>", [("f", {"a": ""})]),
+        ("<a>" * 20_000, NONE),
+        ("<" * 20_000 + "</>", NONE),
+        ("<a>x" + "\n" * 20_000 + "y</>", [("f", {"a": "x" + "\n" * 20_000 + "y"})]),
+    ],
+)
+def test_elements_that_never_end_cost_no_more_than_others(text: str, expected: Any) -> None:
+    # As it is written, this expression looks at all the rest of the text from each place again.
+    tag = parse_or_keep(r"<(?P<key>[^>]+)>\s*(?P<value>.*?)\s*</>")
+    assert read(RegionContent("xml-inline", tag=tag), text) == expected
 
 
 CALL = RegionContent("json")

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from unspool.parsing.codecs.json import load, quote
 from unspool.parsing.declaration import Region, RegionContent
-from unspool.parsing.expressions import Expression, Opaque, ended
+from unspool.parsing.expressions import Class, Expression, Group, Opaque, Repeat, Text, anything, ended, single
 from unspool.parsing.scanner import pattern
 from unspool.parsing.schema import UNTYPED, Tool, Types, convert
 
@@ -162,15 +164,50 @@ def _plain_json(content: RegionContent, text: str) -> str:
     return pattern("|".join(sources)).sub(mended, text)
 
 
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    """One element's expression, so compiled that elements which never end cost no more than others.
+
+    ``ending``: no element ends behind the last place where this text stands. ``stripped``: the value's last layout
+    is none of it.
+    """
+
+    find: re.Pattern[str]
+    ending: str
+    stripped: bool
+    kept: bool
+
+
+@lru_cache(maxsize=64)
+def _tag(tag: Expression) -> _Tag:
+    stripped = False
+    match tag:
+        case (
+            *before,
+            Group((Repeat((Class(),), _, None, "?") as text,), "value") as value,
+            layout,
+            Text() as ending,
+        ):
+            if anything(text) and isinstance(layout, Repeat) and single(layout) == r"\s" and not layout.least:
+                stripped, tag = True, (*before, value, ending)
+    source = "".join(ended((node,), bounded=isinstance(node, Group) and node.name == "key") for node in tag)
+    last = tag[-1]
+    return _Tag(pattern(source), last.text if isinstance(last, Text) else "", stripped, isinstance(last, Opaque))
+
+
 def _elements(content: RegionContent, text: str, spell: Spell, *, closed: bool) -> dict[str, Any]:
     out: dict[str, Any] = {}
     merged: set[str] = set()
+    tag = _tag(content.tag)
+    text = spell(text) if tag.kept else text
     end = 0
-    for found, read in _tags(content.tag, text, spell):
-        end = read
+    most = text.rfind(tag.ending) + len(tag.ending) if tag.ending in text else 0
+    for found in tag.find.finditer(text[:most]):
+        end = found.end()
         groups = found.groupdict()
         key = spell(groups["key"] or "")
-        value = _value(content, groups.get("value") or "", spell)
+        raw = groups.get("value") or ""
+        value = _value(content, raw.rstrip() if tag.stripped else raw, spell)
         if key in out and content.merge_duplicates:
             if key not in merged:
                 merged.add(key)
@@ -182,12 +219,6 @@ def _elements(content: RegionContent, text: str, spell: Spell, *, closed: bool) 
     if (not out or not closed) and text[end:].strip():
         raise ValueError("the region holds something else than elements")
     return out
-
-
-def _tags(tag: Expression, text: str, spell: Spell) -> Iterator[tuple[re.Match[str], int]]:
-    kept = isinstance(tag[0], Opaque)
-    for found in pattern(ended(tag, bounded=False)).finditer(spell(text) if kept else text):
-        yield found, (len(text) if kept else found.end())
 
 
 def _lines(content: RegionContent, text: str, spell: Spell) -> dict[str, Any]:
