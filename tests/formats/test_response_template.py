@@ -20,6 +20,7 @@ from unspool import (
     load_response_template,
 )
 from unspool.parsing.declaration import RegionCalls
+from unspool.parsing.turn import openers
 
 HERMES = STYLES["hermes"].template
 CALL = '<tool_call>{"name": "get_time", "arguments": {}}</tool_call>'
@@ -238,6 +239,13 @@ def test_it_is_not_written() -> None:
     fmt = from_response_template(HERMES)
     with pytest.raises(unspool.WriteError, match="response template"):
         unspool.write(fmt, Message(content="Hi", tool_calls=(ToolCall("", "f", "{}"),)))
+
+
+def test_the_text_that_opens_a_call_is_known() -> None:
+    found = {name: openers(from_response_template(style.template)) for name, style in STYLES.items()}
+    assert found["hermes"] == found["prefilled"] == found["glm"] == ("<tool_call>",)
+    assert found["gemma"] == ("<|tool_call>call:",)
+    assert found["llama"] == ('{"name":',)
 
 
 def test_it_goes_only_by_itself() -> None:

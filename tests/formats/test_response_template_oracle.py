@@ -148,6 +148,12 @@ DIFFERENCES: dict[str, tuple[str, str, str | Said, Said]] = {
         (None, "I was cut off", []),
         ("I was cut off", None, []),
     ),
+    "an opener that repeats the prompt's is framing": (
+        "prefilled",
+        "<think>\nHm.</think>Hi",
+        ("<think>\nHm.", "Hi", []),
+        ("Hm.", "Hi", []),
+    ),
     "before a call that ends it, too": (
         "prefilled",
         "I call." + _xml(CITY),

@@ -70,12 +70,12 @@ def trail(
     mark = yield from seek(r, closers + tuple(filter(None, others)), keeps_words=keeps_words)
     if mark in closers:
         r.take(r.pos + len(mark), "framing", "closes the call")
-        while size := (yield from _again(r, mark)):
+        while size := (yield from again(r, mark)):
             r.take(r.pos + size, "framing", "closes the call again")
 
 
-def _again(r: Reader, mark: str) -> Steps[int]:
-    """The size of the same closer once more, and the layout before it; 0 for none."""
+def again(r: Reader, mark: str) -> Steps[int]:
+    """The size of the same marker once more, and the layout before it; 0 for none."""
     while True:
         ahead = r.space_end(r.pos) - r.pos
         if ahead > HOLD:
@@ -193,7 +193,7 @@ def _section(
             r.begin_call()
     if mark and mark in closers:
         r.take(r.pos + len(mark), "framing", "closes the section")
-        while size := (yield from _again(r, mark)):
+        while size := (yield from again(r, mark)):
             r.take(r.pos + size, "framing", "closes the section again")
 
 

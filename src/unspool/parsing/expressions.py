@@ -372,6 +372,11 @@ def names(expression: Expression) -> frozenset[str]:
     return frozenset(node.name for node in walk(expression) if isinstance(node, Group) and node.name)
 
 
+def texts(expression: Expression) -> list[str]:
+    """The literal texts, in order."""
+    return [node.text for node in walk(expression) if isinstance(node, Text)]
+
+
 def walk(expression: Expression) -> Iterable[Node]:
     """Every node, outer ones first."""
     for node in expression:

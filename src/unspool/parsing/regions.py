@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
+from unspool.parsing.calls import again
 from unspool.parsing.declaration import Region, RegionCalls
 from unspool.parsing.delimiters import Delimiter, Delimiters, Found
 from unspool.parsing.expressions import Text
@@ -84,10 +85,14 @@ def regions(r: Reader, shape: RegionCalls, *, offered: bool) -> Steps[None]:
                 reading = None
                 continue
             closes = reading is g.sink
+            prefilled = r.in_prompt
+            opener = r.text[found.start : found.end]
             yield from _pass(r, mark, found, f"{'closes' if closes else 'opens'} {reading.region.name!r}")
             if closes:
                 reading = None
                 continue
+            if prefilled and (size := (yield from again(r, opener))):
+                r.take(r.pos + size, "framing", "opener repeated after the prompt's")
         found = yield from _text(r, reading.watch, g, reading, said)
         if found is None:
             return

@@ -25,6 +25,7 @@ from unspool.parsing.declaration import (
     RegionCalls,
     TaggedCalls,
 )
+from unspool.parsing.expressions import texts
 from unspool.parsing.reader import (
     HOLD,
     NotACall,
@@ -77,6 +78,9 @@ def _openers(calls: Calls | None) -> tuple[str, ...]:
             return tuple(mark for mark in (calls.section_open, calls.open) if mark)
         case TaggedCalls():
             return calls.section_open + calls.call_open
+        case RegionCalls():
+            openings = (region.open for region in calls.regions if region.kind == "calls")
+            return tuple(text for expression in openings for text in texts(expression)[:1])
     return ()
 
 
