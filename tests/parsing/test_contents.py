@@ -57,6 +57,8 @@ def read(content: RegionContent, text: str, transform: Any = NAMED, **options: A
         (RegionContent("json", unquoted_keys=True), '{a : {"b, c:": 1}}', {"a": {"b, c:": 1}}),
         (RegionContent("json", string_delims=(("«", "»"),)), '[«"a»]', ['"a']),
         (RegionContent("kv-lines", value=RegionContent("int")), "a: 1\n\n b : 2", {"a": 1, "b": 2}),
+        (RegionContent("kv-lines", kv_sep=" = "), "a = \nb = 1", {"b": "1"}),
+        (RegionContent("kv-lines", strip=False), " a: 1", {" a": " 1"}),
     ],
 )
 def test_values_are_read_by_their_parser(value: RegionContent | None, text: str, expected: Any) -> None:

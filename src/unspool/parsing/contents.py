@@ -224,8 +224,8 @@ def _elements(content: RegionContent, text: str, spell: Spell, *, closed: bool) 
 def _lines(content: RegionContent, text: str, spell: Spell) -> dict[str, Any]:
     out = {}
     for line in text.split(content.line_sep):
-        key, separator, value = line.partition(content.kv_sep)
-        if line.strip() and separator:
+        key, separator, value = _text(content, line).partition(content.kv_sep)
+        if separator:
             out[spell(_text(content, key))] = _value(content, _text(content, value), spell)
     if not out and text.strip():
         raise ValueError("the region holds no lines of keys and values")
