@@ -262,6 +262,13 @@ def test_what_cannot_be_said_in_regions_is_named(complaint: str) -> None:
 
 
 def test_values_and_members_may_be_plain() -> None:
+    schema = tree(tool_calls=json_calls(**{"x-regex": "<c>(.*?)</c>"}), content={"x-regex": "<r>(.*)"})
+    for call in (
+        '{"name": "get_time", "arguments": {}}',
+        '[{"type": "function", "function": {"name": "get_time"}}]',
+    ):
+        message = unspool.parse(from_response_template(schema), f"<c>{call}</c>", tools=TOOLS)
+        assert [found.name for found in message.tool_calls] == ["get_time"]
     named = function(
         name={**TEXT, "x-regex": r"<function=(\w+)>"},
         arguments={"type": "object", "x-regex-key-value": r"<p=(?P<key>\w+)>(?P<value>.*?)</p>"},

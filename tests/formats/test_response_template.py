@@ -19,6 +19,7 @@ from unspool import (
     from_response_template,
     load_response_template,
 )
+from unspool.formats import registry
 from unspool.parsing.declaration import RegionCalls
 from unspool.parsing.turn import openers
 
@@ -248,7 +249,10 @@ def test_the_text_that_opens_a_call_is_known() -> None:
     assert found["llama"] == ('{"name":',)
 
 
-def test_it_goes_only_by_itself() -> None:
+def test_it_goes_only_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    unspool.formats()
+    for known in ("_registered", "_names"):
+        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
     unspool.register(from_response_template(HERMES, name="a_response_template"))
     with pytest.raises(ValueError, match="goes only by itself"):
         unspool.get_format("a_response_template+mistral")

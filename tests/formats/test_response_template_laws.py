@@ -186,5 +186,6 @@ def test_more_text_is_as_much_more_work() -> None:
     for name, found in counts.items():
         for workload, ((fed, examined), (more_fed, more_examined)) in found.items():
             assert more_fed > 2 * fed, (name, workload)
-            assert more_examined <= MOST * more_fed, (name, workload)
+            # Layout that waits, 64 characters of it, is looked at again with each piece.
+            assert more_examined <= 2 * MOST * more_fed, (name, workload)
             assert more_examined / examined <= 3 * more_fed / fed, (name, workload)

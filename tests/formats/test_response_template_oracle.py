@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers.utils.chat_parsing import ResponseParser
 
 import unspool
 from tests.formats.response_templates import STYLES, TOOLS, Json
 from unspool.formats.response_template import from_response_template
-
-pytest.importorskip("regex")
-from transformers.utils.chat_parsing import ResponseParser
 
 FORMATS = {name: from_response_template(style.template, name=name) for name, style in STYLES.items()}
 Said = tuple[str | None, str | None, list[tuple[str, Any]]]

@@ -97,6 +97,13 @@ def test_a_tag_may_be_any_expression() -> None:
     assert read(keyless, "=") == [("f", {"": ""})]
 
 
+def test_layout_that_a_value_may_have_stays() -> None:
+    some = RegionContent("xml-inline", tag=parse_or_keep(r"<(?P<key>.)>(?P<value>[^<]*?)\s*</>"))
+    assert read(some, "<a> x </>") == [("f", {"a": " x"})]
+    one = RegionContent("xml-inline", tag=parse_or_keep(r"<(?P<key>.)>(?P<value>.*?)\s+</>"))
+    assert read(one, "<a> x  </>") == [("f", {"a": " x"})]
+
+
 NONE = "the region holds something else than elements"
 
 

@@ -71,7 +71,8 @@ def _arguments_reader(region: Region) -> tuple[_Read, str, JsonCalls]:
     made = load(region.transform) if region.transform else "{content}"
     function = made.get("function", made) if isinstance(made, dict) else made
     if not isinstance(function, dict):
-        return (_objects if plain and not region.each else buffered), "", objects
+        # Without a transform the text may be the whole call, in which the function is a member.
+        return (_objects if plain and not region.each and isinstance(made, dict) else buffered), "", objects
     name, arguments = _placeholder(function.get("name")), _placeholder(function.get("arguments"))
     group = name if name in names(region.open) else ""
     prefix = "" if region.each else "content."
