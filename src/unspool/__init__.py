@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from unspool.formats.checkpoint import CheckpointError
     from unspool.formats.detection import AmbiguousFormatError, Detection, UndetectedFormatError, detect
     from unspool.formats.loading import FormatFileError, load_format
+    from unspool.formats.response_template import (
+        ResponseTemplateError,
+        from_response_template,
+        load_response_template,
+    )
     from unspool.formats.writer import WriteError, write
     from unspool.parsing.declaration import Format
     from unspool.parsing.parser import Parser, ToolChoice
@@ -50,6 +55,7 @@ __all__ = [
     "Message",
     "Parser",
     "ReasoningDelta",
+    "ResponseTemplateError",
     "Span",
     "ToolCall",
     "ToolCallDelta",
@@ -62,8 +68,10 @@ __all__ = [
     "detect",
     "explain",
     "formats",
+    "from_response_template",
     "get_format",
     "load_format",
+    "load_response_template",
     "parse",
     "register",
     "write",
@@ -76,11 +84,14 @@ _LATER = {
     "Format": "unspool.parsing.declaration",
     "FormatFileError": "unspool.formats.loading",
     "Parser": "unspool.parsing.parser",
+    "ResponseTemplateError": "unspool.formats.response_template",
     "Span": "unspool.parsing.reader",
     "UndetectedFormatError": "unspool.formats.detection",
     "WriteError": "unspool.formats.writer",
     "detect": "unspool.formats.detection",
     "load_format": "unspool.formats.loading",
+    "from_response_template": "unspool.formats.response_template",
+    "load_response_template": "unspool.formats.response_template",
     "write": "unspool.formats.writer",
 }
 

@@ -34,6 +34,8 @@ class Counted:
     def __init__(self, compiled: re.Pattern[str]) -> None:
         self._compiled = compiled
         self._width: int = _parser.parse(compiled.pattern, compiled.flags).getwidth()[1]
+        self.groups = compiled.groups
+        self.groupindex = compiled.groupindex
 
     def _count(self, found: re.Match[str] | None, text: str, pos: int) -> re.Match[str] | None:
         _add(1 + max((found.end() if found else len(text)) - pos, 0))
@@ -67,7 +69,8 @@ def _counting_compile(source: Any, flags: Any = 0) -> Any:
     return Counted(compiled) if caller == "unspool.parsing.scanner" else compiled
 
 
-def _examine(fmt: Any, pieces: list[str], prompt: str | None) -> tuple[int, int]:
+def examine(fmt: Any, pieces: list[str], prompt: str | None) -> tuple[int, int]:
+    """The characters fed and examined for an output in these pieces."""
     from tests.laws.strategies import TOOLS
     from unspool import Parser
 
@@ -92,21 +95,31 @@ def _count_copies() -> None:
     setattr(Reader, step.__name__, counted)
 
 
+def start() -> None:
+    """Counts from here on: before the parser is imported."""
+    re.compile = _counting_compile  # type: ignore[assignment]
+    _count_copies()
+
+
+def check() -> None:
+    """That anything was counted."""
+    assert _examined, "nothing was counted: the parsing core compiles somewhere else"
+
+
 def main() -> None:
     """Prints the counts."""
-    re.compile = _counting_compile  # type: ignore[assignment]
+    start()
     from tests.laws.strategies import FORMATS
     from tests.laws.workloads import workloads
 
-    _count_copies()
     counts = {
         name: {
-            workload: [_examine(fmt, pieces(size), prompt) for size in SIZES]
+            workload: [examine(fmt, pieces(size), prompt) for size in SIZES]
             for workload, (prompt, pieces) in workloads(fmt).items()
         }
         for name, fmt in FORMATS.items()
     }
-    assert _examined, "nothing was counted: the parsing core compiles somewhere else"
+    check()
     print(json.dumps(counts))
 
 

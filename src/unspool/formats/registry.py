@@ -142,12 +142,12 @@ def get_format(name: str | Format) -> Format:
 
 
 def _combined(name: str) -> Format:
-    from unspool.parsing.declaration import ChannelCalls
+    from unspool.parsing.declaration import ChannelCalls, RegionCalls
 
     first, _, second = name.partition("+")
     reasoning, tools = get_format(first), get_format(second)
     for part in (reasoning, tools):
-        if isinstance(part.calls, ChannelCalls) or "+" in part.name:
+        if isinstance(part.calls, ChannelCalls | RegionCalls) or "+" in part.name:
             raise ValueError(f"{name!r} can't be combined: {part.name!r} goes only by itself")
     return replace(
         tools,

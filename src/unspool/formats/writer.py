@@ -27,6 +27,7 @@ from unspool.parsing.declaration import (
     NamedCalls,
     PythonCalls,
     Reasoning,
+    RegionCalls,
     RelaxedArguments,
     TaggedCalls,
 )
@@ -59,6 +60,11 @@ def write(format: str | Format, message: Message, *, prompt: str | None = None) 
     """
     fmt = bound(get_format(format), prompt=prompt)
     tail = turn_tail(fmt, prompt)
+    if isinstance(fmt.calls, RegionCalls):
+        raise WriteError(
+            f"the format {fmt.name!r} was read from a response template, which says how to read an output and not "
+            "how one is written; write with the family's own format"
+        )
     if isinstance(fmt.calls, ChannelCalls):
         return _channels(fmt, fmt.calls, message).removeprefix(tail)
     if message.content and message.tool_calls and stands_bare(fmt.calls):

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from unspool.parsing.expressions import Expression
+
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
@@ -309,7 +311,60 @@ class ChannelCalls:
     calls_in_content: bool = False
 
 
-Calls: TypeAlias = JsonCalls | NamedCalls | TaggedCalls | ElementCalls | PythonCalls | ChannelCalls
+@dataclass(frozen=True, slots=True)
+class RegionContent:
+    """How the text of a region of a response template is read; the names are those of the template.
+
+    ``tag`` is the expression of one element, with groups ``key`` and ``value``; ``value`` reads a value's text.
+    """
+
+    parser: Literal["text", "int", "float", "bool", "json", "xml-inline", "kv-lines", "python-call-list"] = "text"
+    strip: bool = True
+    unquoted_keys: bool = False
+    string_delims: tuple[tuple[str, str], ...] = ()
+    allow_non_json: bool = False
+    tag: Expression = ()
+    merge_duplicates: bool = False
+    line_sep: str = "\n"
+    kv_sep: str = ":"
+    value: RegionContent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A stretch of an output between two expressions: reasoning, content, or a call; ``name`` is the field's.
+
+    Without ``open`` and ``ahead`` it is everything outside the others; without ``close`` only the end of the text
+    closes it. ``transform`` is the JSON text of the template from which a call is built (``each``: one for every
+    item of a list). ``join`` stands between the texts of several such regions. ``ahead``: the text that, somewhere
+    ahead, shows that the output starts inside this region. ``ends_at_call``: if no closer follows, a call to an
+    offered tool ends it.
+    """
+
+    name: str
+    kind: Literal["reasoning", "content", "calls"]
+    open: Expression = ()
+    close: Expression = ()
+    content: RegionContent = field(default_factory=RegionContent)
+    transform: str = ""
+    each: bool = False
+    join: str | None = None
+    ahead: str = ""
+    ends_at_call: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RegionCalls:
+    """A whole turn as regions, as a checkpoint's response template declares it: not only its calls.
+
+    ``anchor`` is the expression that opens the model's turn in a prompt, where ``turns`` of the format can't.
+    """
+
+    regions: tuple[Region, ...]
+    anchor: Expression = ()
+
+
+Calls: TypeAlias = JsonCalls | NamedCalls | TaggedCalls | ElementCalls | PythonCalls | ChannelCalls | RegionCalls
 
 SUFFIX = "{suffix}"
 """In the markers of a format: what each checkpoint has of its own; :func:`bound` puts it in."""

@@ -15,9 +15,11 @@ from unspool.events import (
     Usage,
 )
 from unspool.parsing.binding import bound
-from unspool.parsing.declaration import Format, map_strings, strings
+from unspool.parsing.declaration import Format, RegionCalls, map_strings, strings
+from unspool.parsing.expressions import ended
 from unspool.parsing.filters import event_filter
 from unspool.parsing.reader import Reader, Span
+from unspool.parsing.scanner import pattern
 from unspool.parsing.schema import AnyTool, offered_tools
 from unspool.parsing.tokens import Detokenizer, sentinels
 from unspool.parsing.turn import compile_grammar, turn
@@ -234,6 +236,10 @@ def turn_tail(fmt: Format, prompt: str | None) -> str:
     """What the prompt has after its last turn opener; without a prompt, what the format's default one has."""
     if prompt is None:
         return fmt.start
+    if isinstance(fmt.calls, RegionCalls) and fmt.calls.anchor:
+        anchors = [found.end() for found in pattern(ended(fmt.calls.anchor, bounded=False)).finditer(prompt)]
+        if anchors:
+            return prompt[anchors[-1] :]
     for turns in (fmt.turns, _COMMON_TURNS):
         ends = [found + len(mark) for mark in turns if mark and (found := prompt.rfind(mark)) >= 0]
         if ends:

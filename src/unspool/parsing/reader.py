@@ -392,6 +392,10 @@ class Reader:
             self._out.append(ReasoningDelta(self.spell(text)))
         self.spoke = True
 
+    def insert(self, text: str, *, reasoning: bool) -> None:
+        """Text that stands in the message and not in the output."""
+        self._out.append(ReasoningDelta(text) if reasoning else ContentDelta(text))
+
     def _generated(self, text: str, start: int) -> str:
         """Text that was read from the offset ``start`` on, without what the prompt has of it."""
         return text if start >= 0 or self.in_prompt else text[-start:]
@@ -401,6 +405,18 @@ class Reader:
         assert self._raw is not None
         self.call.send(self._out)
         return self.call.flow(self._raw.append, convert)
+
+    def raw_sink(self, parts: list[str]) -> Callable[[str], list[Event]]:
+        """For :meth:`flow`: the delta is text of the open call and gathers in ``parts``."""
+        assert self._raw is not None
+        raw = self._raw.append
+
+        def gather(delta: str) -> list[Event]:
+            raw(delta)
+            parts.append(delta)
+            return []
+
+        return gather
 
     # ---- for coroutines: calls
 

@@ -23,8 +23,10 @@ from unspool.parsing.declaration import (
     NamedCalls,
     PythonCalls,
     Reasoning,
+    RegionCalls,
     TaggedCalls,
 )
+from unspool.parsing.expressions import texts
 from unspool.parsing.reader import (
     HOLD,
     NotACall,
@@ -35,6 +37,7 @@ from unspool.parsing.reader import (
     no_space,
     reasoning_sink,
 )
+from unspool.parsing.regions import regions
 from unspool.parsing.scanner import Watch
 
 _FORCED = JsonCalls(bare=True, separators=",;")
@@ -81,6 +84,9 @@ def _openers(calls: Calls | None) -> tuple[str, ...]:
             return (calls.section_open, calls.call_open)
         case TaggedCalls():
             return calls.section_open + calls.call_open
+        case RegionCalls():
+            openings = (region.open for region in calls.regions if region.kind == "calls")
+            return tuple(text for expression in openings for text in texts(expression)[:1])
     return ()
 
 
@@ -99,7 +105,7 @@ def compile_grammar(fmt: Format, offered: bool, forced: bool) -> Grammar:
             bare.append(("[", shape))
         elif isinstance(shape, NamedCalls) and not shape.open:
             bare.append(("", shape))
-    if offered and forced and not isinstance(fmt.calls, ChannelCalls):
+    if offered and forced and not isinstance(fmt.calls, ChannelCalls | RegionCalls):
         bare += [(mark, _FORCED) for mark in "{[" if mark not in {mark for mark, _ in bare}]
     bare.sort(key=lambda entry: not entry[0])
     marks = tuple(calls)
@@ -159,6 +165,9 @@ def turn(r: Reader, grammar: Grammar) -> Steps[None]:
     """Reads a whole generation."""
     if isinstance(grammar.format.calls, ChannelCalls):
         yield from channels(r, grammar.format.calls, offered=grammar.offered)
+        return
+    if isinstance(grammar.format.calls, RegionCalls):
+        yield from regions(r, grammar.format.calls, offered=grammar.offered)
         return
     block: Reasoning | None = None
     yield from r.pad(grammar.format.lead, "layout at the start of the turn")
