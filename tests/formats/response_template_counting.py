@@ -11,12 +11,16 @@ def main() -> None:
     """Prints the counts: style, workload, and for each size the characters fed and examined."""
     counting.start()
     from tests.formats.response_templates import STYLES
-    from tests.formats.test_response_template_laws import FORMATS, workloads
+    from tests.formats.test_response_template_laws import FORMATS, outside, workloads
 
     counts = {
         name: {
             workload: [
-                counting.examine(FORMATS[name], [*before, *[piece] * size], STYLES[name].prompt)
+                counting.examine(
+                    FORMATS[name],
+                    [*before, *[piece] * size],
+                    outside(style) if "call" in workload else style.prompt,
+                )
                 for size in counting.SIZES
             ]
             for workload, (*before, piece) in workloads(style).items()

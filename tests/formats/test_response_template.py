@@ -216,7 +216,8 @@ def test_special_tokens_are_known_by_id() -> None:
 
 
 def test_an_opener_may_be_a_look_at_what_comes() -> None:
-    calls = {"open_pattern": r"(?=\w+\()", "close": ";", "content": "json"}
+    transform = {"function": "{content}"}
+    calls = {"open_pattern": r"(?=\w+\()", "close": ";", "content": "json", "transform": transform}
     fmt = from_response_template({"start_anchor": "<bot>", "fields": {"tool_calls": calls, "content": {}}})
     assert unspool.parse(fmt, "a f(1); b", tools=TOOLS) == Message(content="a f(1); b")
 

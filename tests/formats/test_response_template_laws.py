@@ -148,6 +148,15 @@ def test_each_character_is_accounted_for_once(name: str, data: st.DataObject) ->
     assert kinds(traced(FORMATS[name], cut, "stop", request)[1]) == kinds(spans)
 
 
+def outside(style: Style) -> str:
+    """A prompt after which the output is no reasoning.
+
+    Calls in reasoning wait for its end, and then all of them are read from one text, where a match that fails at
+    once is counted as if it had looked at the rest.
+    """
+    return style.prompt.removesuffix("\n") + "</think>" if style.prompt.endswith("<think>\n") else style.prompt
+
+
 def workloads(style: Style) -> dict[str, list[str]]:
     """What could make the parser look at the same text again and again: one piece, many times."""
     fields = style.template["fields"]
