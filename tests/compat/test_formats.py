@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import unspool
@@ -15,6 +15,7 @@ from tests.laws.strategies import FORMATS, TOOLS, every_format, points, split, w
 from unspool import Format
 from unspool.compat import ReasoningParserManager, ToolParserManager
 from unspool.formats import samples, write
+from unspool.parsing.declaration import ChannelCalls
 
 SAMPLES = [(fmt, name) for fmt in FORMATS.values() if "+" not in fmt.name for name, _, _ in samples(fmt)]
 
@@ -37,11 +38,26 @@ def test_a_sample_gives_the_parsers_message(fmt: Format, name: str, tools: Any) 
         assert streamed(*pair(fmt, tools), pieces, asked).message == expected, size
 
 
+def _headers(fmt: Format) -> list[str]:
+    """What headers of routed messages are made of."""
+    if not isinstance(fmt.calls, ChannelCalls):
+        return []
+    shape = fmt.calls
+    return [
+        text
+        for text in (shape.channel, shape.message, *shape.reasoning, *shape.content, *shape.calls, "to=")
+        if text
+    ]
+
+
 @every_format
 @given(data=st.data())
 def test_a_written_message_comes_back_however_it_is_cut(name: str, data: st.DataObject) -> None:
     fmt = FORMATS[name]
     case: Case = data.draw(cases(fmt))
+    content = case.message.content
+    # Content that looks like a message of its own is one to a tool parser, which sees no header before it.
+    assume(not content or not any(mark in content for mark in _headers(fmt)))
     raw = write(fmt, case.message)
     tools = case.tools or None
     asked = request(tools)

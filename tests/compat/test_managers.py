@@ -121,10 +121,20 @@ class Templated:
 
 @pytest.mark.parametrize("get", [get_tool_parser, get_reasoning_parser])
 def test_auto_reads_the_chat_template(get: Any, caplog: pytest.LogCaptureFixture) -> None:
-    assert get("auto")(Templated("[TOOL_CALLS]{{ name }}[ARGS]")).format.name == "mistral"
-    assert get("auto")(Templated({"default": "x", "tool_use": "<tool_call><arg_key>"})).format.name == "glm47"
+    assert get("auto")(Templated("[TOOL_CALLS]{{ name }}[ARGS]{{ arguments }}")).format.name == "mistral"
+    assert (
+        get("auto")(
+            Templated(
+                {
+                    "default": "x",
+                    "tool_use": "{{ name }}<ifm|tool_calls><ifm|tool_call>{{ name }}<ifm|arg_key><ifm|arg_value>",
+                }
+            )
+        ).format.name
+        == "k2_horizon"
+    )
     assert not caplog.records
     with caplog.at_level(logging.WARNING):
         assert get("auto")(Templated("plain")).format.name == "hermes"
         assert get("auto")(None).format.name == "hermes"
-    assert "shows no known format; reading hermes" in caplog.text
+    assert ": reading hermes" in caplog.text

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from unspool.formats import get_format
+from unspool.formats.checkpoint import CheckpointError
 from unspool.formats.detection import AmbiguousFormatError, UndetectedFormatError, detect
 from unspool.parsing.declaration import ChannelCalls, Format, Reasoning
 from unspool.parsing.parser import Parser
@@ -63,6 +64,11 @@ def readable(tokenizer: Any) -> bool:
     except Exception:
         # Engines hand over tokenizers of many kinds, and stand-ins for them in tests; text serves all of them.
         return False
+
+
+def vocabulary(tokenizer: Any) -> Iterable[str]:
+    """The special tokens of a tokenizer; none if it can't be read."""
+    return Detokenizer(tokenizer).special.values() if readable(tokenizer) else ()
 
 
 def spelled_out(tokenizer: Any, ids: Iterable[int]) -> str:
@@ -131,7 +137,7 @@ def format_shown_by(tokenizer: Any) -> Format:
     try:
         if isinstance(template, str):
             return detect(template).format
-    except (UndetectedFormatError, AmbiguousFormatError) as error:
+    except (UndetectedFormatError, AmbiguousFormatError, CheckpointError) as error:
         why = str(error)
     else:
         why = "the tokenizer has no chat template"

@@ -15,11 +15,13 @@ from unspool.compat.following import (
     readable,
     reasons,
     spelled_out,
+    vocabulary,
 )
 from unspool.compat.interface import Ids, ReasoningParser, tool_records
 from unspool.compat.records import DeltaMessage
 from unspool.compat.splitting import Splitter, count_reasoning, delimiters, prompt_for
 from unspool.message import Message
+from unspool.parsing.binding import bound
 from unspool.parsing.declaration import ChannelCalls, Format
 from unspool.parsing.parser import Parser, turn_tail
 
@@ -46,6 +48,7 @@ class FormatReasoningParser(ReasoningParser):
         super().__init__(tokenizer, *args, **kwargs)
         if self.format is None:
             self.format = format_shown_by(tokenizer)
+        self.format = bound(self.format, vocabulary=vocabulary(tokenizer), prompt=prompt)
         self._tools = tool_records(tools)
         if prompt is None:
             switches = [self.chat_template_kwargs.get(name) for name in ("enable_thinking", "thinking")]
@@ -98,6 +101,7 @@ class FormatReasoningParser(ReasoningParser):
         """The end of the prompt decides whether the output starts inside reasoning."""
         if prompt_token_ids and self._reads_ids:
             self._prompt = spelled_out(self.model_tokenizer, prompt_token_ids)
+            self.format = bound(self._form, prompt=self._prompt)
             self._begin()
 
     def adjust_initial_state_from_prompt(self, prompt_token_ids: Ids) -> None:

@@ -106,11 +106,12 @@ class Splitter:
         self._tail = seen[-_TAIL:]
         if all(isinstance(event, ReasoningDelta | Finish) for event in events):
             return reasoning, None
+        inside = not self.closed
         self.ended = self.closed = True
-        return reasoning, self._rest()
+        return reasoning, self._rest(inside=inside)
 
-    def _rest(self) -> str:
-        """What was read from the first content or call on."""
+    def _rest(self, *, inside: bool) -> str:
+        """What was read from the first content or call on; a call ``inside`` reasoning keeps its block."""
         over = 0
         for span in self._parser.spans:
             if span.kind == "reasoning":
@@ -122,6 +123,14 @@ class Splitter:
                 return lead + rest if lead and rest[:1] in tuple(lead) else rest
             elif span.kind in ("name", "arguments"):
                 break
+        block = next((block for block in self._format.reasoning if block.holds_calls), None)
+        if over and inside and block is not None:
+            rest = self._from(over)
+            special = self._detokenizer.special if self._detokenizer else {}
+            opener = [token for token, text in special.items() if text == block.open]
+            # Without an id for the opener, only the text says it.
+            self.content_ids = opener + self.content_ids if opener else []
+            return block.open + rest
         return self._without_closer(self._from(over))
 
     def _from(self, offset: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from unspool.compat.following import Following, format_shown_by, open_block, parser_of, readable
+from unspool.compat.following import Following, format_shown_by, open_block, parser_of, readable, vocabulary
 from unspool.compat.interface import Ids, ToolParser
 from unspool.compat.records import (
     DeltaFunctionCall,
@@ -18,6 +18,7 @@ from unspool.compat.records import (
 )
 from unspool.events import ContentDelta, Event, ReasoningDelta, ToolCallDelta, ToolCallStart
 from unspool.message import Message
+from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format
 from unspool.parsing.parser import Parser
 
@@ -41,6 +42,7 @@ class FormatToolParser(ToolParser):
         super().__init__(tokenizer, tools)
         if self.format is None:
             self.format = format_shown_by(tokenizer)
+        self.format = bound(self.format, vocabulary=vocabulary(tokenizer), prompt=prompt)
         block = open_block(self.format, self.format.start)
         # The format's start and a closer are a prompt after which the answer begins.
         after = self.format.start + block.close + block.after if block else None

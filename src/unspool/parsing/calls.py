@@ -32,6 +32,7 @@ from unspool.parsing.declaration import (
 from unspool.parsing.markers import header_text, header_watch, seek, trail
 from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import pattern
+from unspool.parsing.schema import AnyTool
 
 _NAME = pattern(r"[^\s<>{}\[\]\"'`]+")
 _CALL_ID = pattern(r"(?:functions?\.)?(.*?)(?::[0-9]+)?")
@@ -164,7 +165,7 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
             r.end_call()
             yield from trail(r, (shape.close,))
             return
-    if shape.offered_only:
+    if shape.offered_only and not isinstance(r.tools, AnyTool):
         name, mark = yield from _offered_header(r, shape)
     else:
         name, mark = yield from _header(r, shape)
@@ -175,7 +176,7 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
         name, fenced = yield from _typed_header(r, shape, name)
     name = _checked(r, shape, name)
     if isinstance(shape.arguments, RawArguments):
-        name = (yield from _first_word(r)) or name
+        name = (yield from _first_word(r, name)) or name
     body = yield from r.next(("{", shape.close))
     if body != "{":
         if not body and isinstance(shape.arguments, RawArguments):
@@ -211,10 +212,11 @@ def _raw_call(r: Reader, shape: NamedCalls, arguments: RawArguments, name: str) 
     yield from trail(r, (shape.close,))
 
 
-def _first_word(r: Reader) -> Steps[str]:
+def _first_word(r: Reader, header: str) -> Steps[str]:
     """The offered name that is the first word of a body, consumed; ``""`` if it is none."""
+    names = {header, *r.tools} if header in r.tools else set(r.tools)
     yield from r.space()
-    found = yield from r.at(tuple(name + space for name in r.tools for space in " \t\n"))
+    found = yield from r.at(tuple(name + space for name in sorted(names) for space in " \t\n"))
     if found:
         r.take(r.pos + len(found) - 1, "name", "first word of the body")
     return found[:-1]

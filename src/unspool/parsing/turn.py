@@ -204,6 +204,11 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
                 r.wait_for(watch, ahead - r.pos)
                 yield
                 continue
+            if found and found.lastindex == 1:
+                # The layout is the call's, and comes back as text if it is none.
+                lead = yield from _content_call(r, g, found.end(), found.group(1))
+                watch = g.later
+                continue
             if found:
                 r.take(ahead, "framing", "layout before a marker")
             elif ahead == len(r.text) and r.final and r.spoke:
@@ -233,10 +238,8 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
             continue
         mark = found.group(found.lastindex)
         if found.lastindex == 1:
-            lead = yield from _call(r, g, found.end(), mark)
+            lead = yield from _content_call(r, g, found.end(), mark)
             watch = g.later
-            if lead and g.format.calls_first:
-                yield from r.pad(g.format.calls_end, "layout after the calls")
             continue
         if found.lastindex == 2:
             r.take(found.end(), "framing", "opens reasoning")
@@ -255,6 +258,14 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
             lead = True
             r.fresh = r.fresh and note == "wraps content"
             yield from r.pad(after, "layout after a marker")
+
+
+def _content_call(r: Reader, g: Grammar, end: int, mark: str) -> Steps[bool]:
+    """Reads a call in content, and what a template writes between it and content that follows."""
+    found = yield from _call(r, g, end, mark)
+    if found and g.format.calls_first:
+        yield from r.pad(g.format.calls_end, "layout after the calls")
+    return found
 
 
 def _stop(r: Reader, g: Grammar, mark: str, offset: int) -> Steps[Literal["letters", "ends", "over"]]:
