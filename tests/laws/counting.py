@@ -41,10 +41,10 @@ class Counted:
         _add(1 + max((found.end() if found else len(text)) - pos, 0))
         return found
 
-    def match(self, text: str, pos: int = 0) -> re.Match[str] | None:
-        found = self._compiled.match(text, pos)
+    def match(self, text: str, pos: int = 0, endpos: int = sys.maxsize) -> re.Match[str] | None:
+        found = self._compiled.match(text, pos, endpos)
         # At one place, no more is examined than the longest match would have.
-        end = min(pos + self._width, len(text)) if found is None else found.end()
+        end = min(pos + self._width, len(text), endpos) if found is None else found.end()
         _add(1 + max(end - pos, 0))
         return found
 

@@ -30,7 +30,7 @@ from unspool.parsing.declaration import (
     TaggedCalls,
 )
 from unspool.parsing.markers import header_text, header_watch, seek, trail
-from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished, stop
+from unspool.parsing.reader import HOLD, Finder, NotACall, Reader, Steps, Unfinished, stop
 from unspool.parsing.scanner import pattern
 from unspool.parsing.schema import AnyTool
 
@@ -338,7 +338,7 @@ def _json_body(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[bo
 
 def python_calls(r: Reader, shape: PythonCalls, opened: str) -> Steps[None]:
     """A list of calls, or calls as statements; bare, every name must be an offered tool's."""
-    if (yield from r.next(("[",))):
+    if (yield from r.next(("[",), word_end if shape.statements else None)):
         yield from _python_list(r, shape, opened)
     elif shape.statements:
         yield from _statements(r, shape)
@@ -381,6 +381,13 @@ def _python_call(r: Reader, shape: PythonCalls, *, offered_only: bool) -> Steps[
     finish_arguments(r)
 
 
+@lru_cache(maxsize=64)
+def _statement_end(closers: tuple[str, ...]) -> Finder:
+    """Finds what ends the name of the next call, or shows that none comes."""
+    begins = "".join(closer[0] for closer in closers if closer)
+    return pattern(rf"[\s,;=:()\[\]{{}}'\"{re.escape(begins)}]").search
+
+
 def _statements(r: Reader, shape: PythonCalls) -> Steps[None]:
     """Calls one after another, each certain at its closing bracket, perhaps in a code fence."""
     closers = shape.close
@@ -389,11 +396,12 @@ def _statements(r: Reader, shape: PythonCalls) -> Steps[None]:
         if (yield from r.at((shape.fence,))):
             r.take(r.pos + len(shape.fence), "framing", "code fence")
         closers = ("```", *closers)
-        yield from r.space()
+        yield from r.space(word_end)
+    between = _statement_end(closers)
     while True:
         yield from _python_call(r, shape, offered_only=False)
         r.end_call()
-        while (yield from r.next((",", ";"))):
+        while (yield from r.next((",", ";"), between)):
             r.take(r.pos + 1, "framing", "separates calls")
         if r.pos == len(r.text):
             return

@@ -8,6 +8,7 @@ the raw text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,6 +21,7 @@ from unspool.parsing.declaration import ChannelCalls, JsonArguments, JsonCalls, 
 from unspool.parsing.reader import (
     HEADER,
     HOLD,
+    Finder,
     NotACall,
     Reader,
     Steps,
@@ -53,6 +55,8 @@ class _Messages:
     """Group 1 begins the body, group 2 ends the message before it had one, group 3 starts another message."""
     text: Watch
     """Group 1 ends a body, group 2 starts the next message without an end."""
+    word_end: Finder
+    """Finds what ends a word before a marker, the beginning of the marker included."""
     body: JsonArguments | JsonCalls | NamedCalls | TaggedCalls
 
 
@@ -84,6 +88,9 @@ def _compiled(shape: ChannelCalls) -> _Messages:
         stops=stops,
         header=Watch(("", marks), ("", shape.ends), ("", (shape.start,))),
         text=Watch(("", shape.ends), ("", (shape.start,))),
+        word_end=pattern(
+            rf"[\s{re.escape(''.join(sorted({mark[0] for mark in (*marks, *stops) if mark})))}]"
+        ).search,
         body=body,
     )
 
@@ -159,6 +166,8 @@ def _named(r: Reader, m: _Messages) -> Steps[bool]:
             if r.cut and any((name + mark).startswith(window) for name in r.tools for mark in m.marks):
                 r.take(len(r.text), "cut", "the name of a call cut by the token limit")
             return False
+        if not found:
+            r.wait(m.word_end)
         yield
 
 

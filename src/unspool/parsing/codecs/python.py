@@ -76,7 +76,9 @@ def word(r: Reader, note: str, limit: int | None = None) -> Steps[str]:
     parts: list[str] = []
     size = 0
     while True:
-        found = _WORD.match(r.text, r.pos)
+        # No further than that: what is no word is read again for the next opener.
+        end = len(r.text) if limit is None else r.pos + limit + 1 - size
+        found = _WORD.match(r.text, r.pos, end)
         assert found is not None
         size += found.end() - r.pos
         if limit is not None and size > limit:
