@@ -80,6 +80,7 @@ def _compiled(shape: ChannelCalls) -> _Messages:
     elif isinstance(body, TaggedCalls):
         # Where the next section would begin, the message's end stops a search as well.
         body = replace(body, section_open=body.section_open + stops)
+    begun = "".join(sorted({mark[0] for mark in (*marks, *stops) if mark}))
     return _Messages(
         shape=shape,
         routes=routes,
