@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from unspool.formats.writer import WriteError, write
     from unspool.parsing.declaration import Format
     from unspool.parsing.parser import Parser, ToolChoice
-    from unspool.parsing.reader import Span
+    from unspool.parsing.signals import Span
 
 __version__ = "0.1.0"
 
@@ -85,7 +85,7 @@ _LATER = {
     "FormatFileError": "unspool.formats.loading",
     "Parser": "unspool.parsing.parser",
     "ResponseTemplateError": "unspool.formats.response_template",
-    "Span": "unspool.parsing.reader",
+    "Span": "unspool.parsing.signals",
     "UndetectedFormatError": "unspool.formats.detection",
     "WriteError": "unspool.formats.writer",
     "detect": "unspool.formats.detection",
@@ -144,7 +144,7 @@ def explain(
 ) -> list[Span]:
     """What each character of a generation became, and why: spans that cover ``raw`` once, in order."""
     from unspool.parsing.parser import Parser
-    from unspool.parsing.reader import Span
+    from unspool.parsing.signals import Span
 
     parser = Parser(
         get_format(format),

@@ -21,7 +21,7 @@ from unspool import (
 )
 from unspool.formats import registry
 from unspool.parsing.declaration import RegionCalls
-from unspool.parsing.turn import openers
+from unspool.parsing.grammar import openers
 
 HERMES = STYLES["hermes"].template
 CALL = '<tool_call>{"name": "get_time", "arguments": {}}</tool_call>'

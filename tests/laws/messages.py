@@ -32,7 +32,7 @@ from unspool.parsing.declaration import (
     TaggedCalls,
 )
 from unspool.parsing.filters import FILTERS
-from unspool.parsing.turn import openers
+from unspool.parsing.grammar import openers
 
 Texts: TypeAlias = st.SearchStrategy[str]
 

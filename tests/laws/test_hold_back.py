@@ -33,8 +33,8 @@ from unspool import (
 )
 from unspool.formats import write
 from unspool.parsing.declaration import NamedCalls
-from unspool.parsing.reader import HEADER, HOLD
-from unspool.parsing.turn import openers
+from unspool.parsing.grammar import openers
+from unspool.parsing.signals import HEADER, HOLD
 
 Where = Literal["content", "reasoning", "argument"]
 PLACES: dict[Where, Message] = {

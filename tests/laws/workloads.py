@@ -9,7 +9,7 @@ from tests.laws.strategies import WRITTEN, is_bare, reasons, turn
 from unspool import Format, Message, ToolCall
 from unspool.formats import write
 from unspool.parsing.declaration import ChannelCalls, NamedCalls
-from unspool.parsing.turn import openers
+from unspool.parsing.grammar import openers
 
 Workload: TypeAlias = tuple[str | None, Callable[[int], list[str]]]
 """The prompt, and the pieces of the output in which something is there this many times."""

@@ -16,7 +16,7 @@ from unspool.cli.output import quoted
 from unspool.cli.pieces import KINDS
 from unspool.parsing.channels import call_markers
 from unspool.parsing.declaration import ChannelCalls, Format
-from unspool.parsing.turn import openers
+from unspool.parsing.grammar import openers
 
 _WORD = re.compile(r"[A-Za-z_][\w.-]*")
 

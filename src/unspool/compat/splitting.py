@@ -14,9 +14,9 @@ from typing import Any
 from unspool.compat.following import closed_block
 from unspool.events import Event, Finish, ReasoningDelta
 from unspool.parsing.declaration import ChannelCalls, Format, strings
+from unspool.parsing.grammar import openers
 from unspool.parsing.parser import Parser
 from unspool.parsing.tokens import Detokenizer, sentinels
-from unspool.parsing.turn import openers
 
 _TAIL = 64
 """How many characters are kept to see that a closer was read; more than any closer has."""

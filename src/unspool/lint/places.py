@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from unspool.lint.report import Difference
 from unspool.message import Message, ToolCall, same_call
-from unspool.parsing.reader import Span
+from unspool.parsing.signals import Span
 
 _Place: TypeAlias = tuple[int, int, str] | tuple[None, None, None]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from unspool.parsing.codecs.json import finish_arguments, json_object, json_string, load, scalar, string_end
 from unspool.parsing.declaration import JsonCalls
-from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, stop
+from unspool.parsing.reader import Reader, stop
+from unspool.parsing.signals import HEADER, NotACall, Steps
 
 _BESIDES = ("type", "id", "function", "index")
 """Members that a call may have besides name and arguments."""

@@ -30,9 +30,10 @@ from unspool.parsing.declaration import (
     TaggedCalls,
 )
 from unspool.parsing.markers import header_text, header_watch, seek, trail
-from unspool.parsing.reader import HOLD, Finder, NotACall, Reader, Steps, Unfinished, stop
+from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import pattern
 from unspool.parsing.schema import AnyTool
+from unspool.parsing.signals import HOLD, Finder, NotACall, Steps, Unfinished
 
 _NAME = pattern(r"[^\s<>{}\[\]\"'`]+")
 _CALL_ID = pattern(r"(?:functions?\.)?(.*?)(?::[0-9]+)?")

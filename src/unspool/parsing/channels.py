@@ -18,19 +18,9 @@ from unspool.parsing.calls import json_calls, routed_calls, tagged_calls
 from unspool.parsing.codecs.json import finish_arguments, json_object
 from unspool.parsing.codecs.tagged import tagged_arguments, tagged_call
 from unspool.parsing.declaration import ChannelCalls, JsonArguments, JsonCalls, NamedCalls, TaggedCalls
-from unspool.parsing.reader import (
-    HEADER,
-    HOLD,
-    Finder,
-    NotACall,
-    Reader,
-    Steps,
-    content_sink,
-    no_space,
-    reasoning_sink,
-    stop,
-)
+from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import Watch, pattern
+from unspool.parsing.signals import HEADER, HOLD, Finder, NotACall, Steps, content_sink, no_space, reasoning_sink
 
 _RECIPIENT = pattern(r"(?:^|\s)to=(\S+)")
 _WORD = pattern(r"\S*+")
@@ -89,9 +79,7 @@ def _compiled(shape: ChannelCalls) -> _Messages:
         stops=stops,
         header=Watch(("", marks), ("", shape.ends), ("", (shape.start,))),
         text=Watch(("", shape.ends), ("", (shape.start,))),
-        word_end=pattern(
-            rf"[\s{re.escape(''.join(sorted({mark[0] for mark in (*marks, *stops) if mark})))}]"
-        ).search,
+        word_end=pattern(rf"[\s{re.escape(begun)}]").search,
         body=body,
     )
 

@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from unspool.parsing.reader import HEADER, HOLD
 from unspool.parsing.scanner import pattern
+from unspool.parsing.signals import HEADER, HOLD
 
 
 @dataclass(frozen=True, slots=True)

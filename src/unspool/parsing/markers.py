@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished
+from unspool.parsing.reader import Reader
 from unspool.parsing.scanner import Watch
+from unspool.parsing.signals import HEADER, HOLD, NotACall, Steps, Unfinished
 
 
 @lru_cache(maxsize=256)

@@ -18,11 +18,13 @@ from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format, RegionCalls, map_strings, strings
 from unspool.parsing.expressions import ended
 from unspool.parsing.filters import event_filter
-from unspool.parsing.reader import Reader, Span
+from unspool.parsing.grammar import compile_grammar
+from unspool.parsing.reader import Reader
 from unspool.parsing.scanner import pattern
 from unspool.parsing.schema import AnyTool, offered_tools
+from unspool.parsing.signals import Span
 from unspool.parsing.tokens import Detokenizer, sentinels
-from unspool.parsing.turn import compile_grammar, turn
+from unspool.parsing.turn import turn
 
 ToolChoice: TypeAlias = str | Mapping[str, Any] | None
 

@@ -12,44 +12,31 @@ keeps its raw text, since a call that turns out to be none becomes content as it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Literal, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, NoReturn
 
 from unspool.events import ContentDelta, Event, ReasoningDelta
 from unspool.parsing.opencall import OpenCall
 from unspool.parsing.scanner import Watch, pattern
-
-T = TypeVar("T")
-
-
-class Finder(Protocol):
-    """A search in a text from a position (characters) on: anything but ``None`` is a find."""
-
-    def __call__(self, text: str, pos: int = 0, /) -> object: ...
-
-
-Steps: TypeAlias = Generator[None, None, T]
-"""A coroutine that yields whenever it needs more text and returns ``T``."""
-
-Kind: TypeAlias = Literal["reasoning", "content", "name", "arguments", "framing", "cut"]
-
-HOLD = 64
-"""Most characters of layout that wait for what follows them; more is taken as text."""
-
-HEADER = 256
-"""Most characters a call's header may have; more is no header."""
-
-PROBE = 4096
-"""Most characters between a call's opener inside open reasoning and the end of its name."""
+from unspool.parsing.signals import (
+    HOLD,
+    PROBE,
+    Finder,
+    Kind,
+    NotACall,
+    Opened,
+    Span,
+    Steps,
+    Unfinished,
+    content_sink,
+    no_space,
+)
 
 _SENTINEL = pattern("[\ud800-\udfff]")
 _LAYOUT = " \t\r\n"
 _NOTHING = frozenset(("",))
 _SPACE = pattern(r"[ \t\r\n]*+")
-no_space = pattern(r"[^ \t\r\n]").search
-"""For :meth:`Reader.wait`: anything but layout."""
 
 
 @lru_cache(maxsize=1024)
@@ -61,32 +48,6 @@ def _literals(
     source = "|".join(map(re.escape, ordered))
     beginnings = frozenset(literal[:size] for literal in ordered for size in range(len(literal)))
     return pattern(source or "(?!)").match, max(map(len, ordered), default=0), beginnings
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Which characters of the raw text (``start`` to ``end``) became what, and why in a few words."""
-
-    start: int
-    end: int
-    kind: Kind
-    note: str
-
-
-class NotACall(Exception):  # noqa: N818 - control flow, never seen outside
-    """What began like a call is none; its raw text is content."""
-
-
-class Unfinished(NotACall):
-    """The text ended inside a call."""
-
-
-class Opened(Exception):  # noqa: N818 - control flow, never seen outside
-    """A probe reached the name of a call."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
 
 
 def stop(r: Reader, why: str) -> NoReturn:
@@ -574,13 +535,3 @@ class Reader:
         Exact with a trace; without, characters that flowed are not counted.
         """
         return self._base + self.pos
-
-
-def content_sink(delta: str) -> list[Event]:
-    """For :meth:`Reader.flow`: the delta is content."""
-    return [ContentDelta(delta)]
-
-
-def reasoning_sink(delta: str) -> list[Event]:
-    """For :meth:`Reader.flow`: the delta is reasoning."""
-    return [ReasoningDelta(delta)]

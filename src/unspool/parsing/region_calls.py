@@ -17,8 +17,9 @@ from unspool.parsing.contents import PLACEHOLDER, calls_of
 from unspool.parsing.declaration import JsonCalls, PythonCalls, Region
 from unspool.parsing.delimiters import Delimiter, Delimiters, Found
 from unspool.parsing.expressions import Expression, Text, names
-from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished, stop
+from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import Watch, pattern
+from unspool.parsing.signals import HOLD, NotACall, Steps, Unfinished
 
 _Read: TypeAlias = "Callable[[Reader, Reading, Mapping[str, str]], Steps[None]]"
 

@@ -17,9 +17,10 @@ from typing import Any, Literal
 from unspool.parsing.declaration import Region, RegionCalls
 from unspool.parsing.delimiters import Delimiter, Delimiters, Found
 from unspool.parsing.expressions import Text
-from unspool.parsing.reader import HOLD, NotACall, Reader, Steps, Unfinished, content_sink, reasoning_sink
+from unspool.parsing.reader import Reader
 from unspool.parsing.region_calls import Reading, after, buffered, compiled_region, layout_stop
 from unspool.parsing.scanner import pattern
+from unspool.parsing.signals import HOLD, NotACall, Steps, Unfinished, content_sink, reasoning_sink
 
 _layout = pattern(r"\s*+").match
 

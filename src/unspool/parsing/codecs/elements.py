@@ -18,9 +18,10 @@ from unspool.parsing.codecs.python import DEPTH
 from unspool.parsing.codecs.tagged import Arguments, Value, attributes
 from unspool.parsing.declaration import ElementCalls
 from unspool.parsing.markers import header_text
-from unspool.parsing.reader import HEADER, NotACall, Reader, Steps, Unfinished, stop
+from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import Watch
 from unspool.parsing.schema import Schema, Tool, convert
+from unspool.parsing.signals import HEADER, NotACall, Steps, Unfinished
 
 ITEM = "item"
 """The name of an element that is an entry of a list, whatever the schema says."""

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any
 
-from unspool.parsing.reader import NotACall, Reader, Steps, Unfinished, stop
+from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import pattern
+from unspool.parsing.signals import NotACall, Steps, Unfinished
 
 _PLAIN = r'[^"\\\x00-\x1f]*+'
 _ESCAPE = r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})'

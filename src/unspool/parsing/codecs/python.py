@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from unspool.parsing.codecs.json import escape, number, quote
-from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished, no_space, stop
+from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import pattern
+from unspool.parsing.signals import HEADER, HOLD, NotACall, Steps, Unfinished, no_space
 
 DEPTH = 64
 """Deepest nesting of a value."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from unspool.parsing.codecs.json import escape, quote
-from unspool.parsing.reader import Reader, Steps, Unfinished
+from unspool.parsing.reader import Reader
 from unspool.parsing.scanner import Watch
+from unspool.parsing.signals import Steps, Unfinished
 
 
 @lru_cache(maxsize=256)

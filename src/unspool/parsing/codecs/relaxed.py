@@ -12,8 +12,9 @@ from functools import lru_cache
 
 from unspool.parsing.codecs.json import escape, json_string, load, quote
 from unspool.parsing.codecs.python import CONSTANTS, DEPTH, NUMBERS
-from unspool.parsing.reader import Finder, NotACall, Reader, Steps, Unfinished, stop
+from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import Watch, pattern
+from unspool.parsing.signals import Finder, NotACall, Steps, Unfinished
 
 _NO_KEY = ":{}\\[\\],\ud800-\udfff"
 _KEY = pattern(f"[^{_NO_KEY}]*+")

@@ -15,9 +15,10 @@ from html import unescape
 from unspool.parsing.codecs.json import escape, finish_arguments, json_object, quote
 from unspool.parsing.declaration import TaggedCalls
 from unspool.parsing.markers import header_text, header_watch
-from unspool.parsing.reader import HEADER, HOLD, NotACall, Reader, Steps, Unfinished, stop
+from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import Watch, pattern
 from unspool.parsing.schema import JSON, STRING, UNTYPED, Tool, Types, convert, fate, named_type
+from unspool.parsing.signals import HEADER, HOLD, NotACall, Steps, Unfinished
 
 _ATTRIBUTE = pattern(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>/]+))""")
 _no_name = pattern(r"[\s<>]").search
