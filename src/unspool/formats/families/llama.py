@@ -34,6 +34,19 @@ FORMATS = (
             "canitoolcall": ("llama",),
         },
         source="chat template and model card of meta-llama/Llama-3.3-70B-Instruct",
+        quirks=(
+            "A JSON answer looks like a call, so only an object with an offered name is one; text before a bare "
+            "object makes all of it content.",
+            "<|python_tag|> is a special token. With it, text may come first: pass token ids or decode with "
+            "skip_special_tokens=False.",
+            "The template knows one call a turn; models write several with ; or , between them.",
+            "Calls of built-in tools (brave_search.call(...)) and code behind <|python_tag|> are content.",
+        ),
+        disagreements=(
+            "Text around a call: vLLM drops it, SGLang keeps what precedes the tag, unspool keeps all.",
+            "An object that is no call: vLLM streams nothing at all, not even content.",
+            "A call in one chunk: vLLM loses it, SGLang gives the name alone.",
+        ),
     ),
     Format(
         name="pythonic",
@@ -54,5 +67,16 @@ FORMATS = (
             "mlx-lm": ("pythonic",),
         },
         source="model card of meta-llama/Llama-4-Scout-17B-16E-Instruct",
+        quirks=(
+            "The list must be all of a turn unless it stands in <|python_start|>; then text may follow. Text "
+            "before a bare list makes it content.",
+            "Both true and True, null and None are read. A tuple is a list; positional arguments and sets make "
+            "it no call.",
+            "A list that is cut off gives no call at all.",
+        ),
+        disagreements=(
+            "-1 or true as a value: SGLang discards the whole output; vLLM and unspool read it.",
+            "Sets: vLLM reads them as lists.",
+        ),
     ),
 )
