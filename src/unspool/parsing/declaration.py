@@ -1,7 +1,7 @@
 """What a format is made of: frozen data, no behaviour.
 
-A :class:`Format` says how one model family writes reasoning and calls. Its call syntax is one of six shapes;
-a reader for each lives in this package, and nothing else knows a family's markers. Framing whitespace is a
+A :class:`Format` says how one model family writes reasoning and calls. Its call syntax is one of seven
+shapes; a reader for each lives in this package, and nothing else knows a family's markers. Framing whitespace is a
 *pad*: at most that many characters out of that set, so ``"\\n\\n"`` is up to two newlines.
 """
 
