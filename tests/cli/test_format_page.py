@@ -46,5 +46,5 @@ def test_every_format_says_what_its_samples_do_not_show(fmt: unspool.Format) -> 
 
 def test_what_others_make_of_it_comes_with_their_versions() -> None:
     fmt = unspool.get_format("hermes")
-    assert "## Where engines disagree\n\nAs vLLM 0.33 and SGLang 0.5" in page(fmt)
+    assert "## Where engines disagree\n\nAs of vLLM 0.33 and SGLang 0.5" in page(fmt)
     assert "Where engines disagree" not in page(replace(fmt, disagreements=()))

@@ -20,7 +20,7 @@ _SHAPES: dict[type | None, str] = {
     declaration.RegionCalls: "A checkpoint's response template",
     type(None): "No calls",
 }
-_VERSIONS = "As vLLM 0.33 and SGLang 0.5 do it, and the others at the time of those."
+_VERSIONS = "As of vLLM 0.33 and SGLang 0.5, and of the others at that time."
 
 
 def page(fmt: unspool.Format) -> str:
@@ -36,7 +36,8 @@ def index(formats: Iterable[unspool.Format]) -> str:
         "",
         f"One page a format, {len(formats)} in all, made from the declarations by `make docs`. Any name or alias",
         "goes after `-f`, into `unspool.get_format` and into `unspool serve --format`;",
-        "[detection](../detection.md) tells which one a checkpoint writes.",
+        "[detection](../detection.md) tells which one a checkpoint writes. What holds for all of them is in",
+        "[policies](../policies.md).",
     ]
     for shape, title in _SHAPES.items():
         lines += _group(title, [fmt for fmt in formats if type(fmt.calls) is shape])

@@ -43,7 +43,7 @@ FORMATS = (
             "Calls of built-in tools (brave_search.call(...)) and code behind <|python_tag|> are content.",
         ),
         disagreements=(
-            "Text around a call: vLLM drops it, SGLang keeps what precedes the tag, unspool keeps all.",
+            "Text around a call: vLLM drops it, SGLang keeps what precedes the tag, unspool what follows, too.",
             "An object that is no call: vLLM streams nothing at all, not even content.",
             "A call in one chunk: vLLM loses it, SGLang gives the name alone.",
         ),
@@ -68,15 +68,14 @@ FORMATS = (
         },
         source="model card of meta-llama/Llama-4-Scout-17B-16E-Instruct",
         quirks=(
-            "The list must be all of a turn unless it stands in <|python_start|>; then text may follow. Text "
-            "before a bare list makes it content.",
+            "Without <|python_start|> the list must begin a turn: behind text it is content. Text may follow it.",
             "Both true and True, null and None are read. A tuple is a list; positional arguments and sets make "
             "it no call.",
             "A list that is cut off gives no call at all.",
         ),
         disagreements=(
             "-1 or true as a value: SGLang discards the whole output; vLLM and unspool read it.",
-            "Sets: vLLM reads them as lists.",
+            "Sets: vLLM reads them as lists, for unspool the text is content.",
         ),
     ),
 )

@@ -35,7 +35,7 @@ FORMATS = (
         ),
         disagreements=(
             "Text behind the section: vLLM drops it, unspool keeps it.",
-            "vLLM and SGLang give a call's arguments at once; unspool streams them.",
+            "Other parsers give a call's arguments at once; unspool streams them.",
         ),
     ),
 )

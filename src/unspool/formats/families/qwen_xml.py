@@ -49,8 +49,8 @@ _CODER = Format(
         "Values are typed by the schema; True, None and Python lists are read, since templates print them.",
     ),
     disagreements=(
-        "null for a string: SGLang makes it null, vLLM and unspool keep the text. 1_000 for an integer: both "
-        "make it 1000, unspool text.",
+        "null for a string: SGLang makes it null, vLLM and unspool keep the text.",
+        "1_000 for an integer: vLLM and SGLang make it 1000, unspool keeps the text.",
         "A parameter closed only by </function>: vLLM loses it, or streams invalid JSON.",
         "</parameter> inside a value cuts it in vLLM and SGLang.",
         "Text behind the calls: SGLang drops it; vLLM drops it in whole answers and keeps it when streaming.",
