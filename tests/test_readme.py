@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
+import unspool
+
 TEXT = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 OFFLINE = [block for block in BLOCKS if "OpenAI" not in block]
+
+
+def test_it_says_how_many_formats_there_are() -> None:
+    (said,) = re.findall(r"\[(\d+) formats\]", TEXT)
+    assert int(said) == len(unspool.formats())
 
 
 def test_there_are_examples() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -212,6 +213,20 @@ def test_markers_match_by_id_only() -> None:
     message = unspool.Message.from_events(parser.feed_tokens(written) + parser.finish("stop"))
     assert message.content == "As <|tool_call>: !"
     assert [call.arguments for call in message.tool_calls] == ['{"text": "a <|\\"|> b<tool_call|>"}']
+
+
+def test_what_is_written_for_readers_names_no_markers() -> None:
+    """A special token that only the docs mention is one that the format doesn't name: no text."""
+    hermes, told = unspool.get_format("hermes"), "not <|tool|>"
+    for name, fmt in {
+        "summary": replace(hermes, summary=told),
+        "source": replace(hermes, source=told),
+        "quirks": replace(hermes, quirks=(told,)),
+        "disagreements": replace(hermes, disagreements=(told,)),
+    }.items():
+        parser = unspool.Parser(fmt, tokenizer=Pieces())
+        events = parser.feed_tokens([*b"a", 0, *b"b"]) + parser.finish()
+        assert unspool.Message.from_events(events).content == "ab", name
 
 
 def test_a_character_cut_by_a_marker_or_the_end_becomes_a_replacement_character() -> None:

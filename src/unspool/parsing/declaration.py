@@ -1,7 +1,7 @@
 """What a format is made of: frozen data, no behaviour.
 
-A :class:`Format` says how one model family writes reasoning and calls. Its call syntax is one of six shapes;
-a reader for each lives in this package, and nothing else knows a family's markers. Framing whitespace is a
+A :class:`Format` says how one model family writes reasoning and calls. Its call syntax is one of seven
+shapes; a reader for each lives in this package, and nothing else knows a family's markers. Framing whitespace is a
 *pad*: at most that many characters out of that set, so ``"\\n\\n"`` is up to two newlines.
 """
 
@@ -366,6 +366,8 @@ class RegionCalls:
 
 Calls: TypeAlias = JsonCalls | NamedCalls | TaggedCalls | ElementCalls | PythonCalls | ChannelCalls | RegionCalls
 
+_NOT_WRITTEN = {"of_the_output": False}
+
 SUFFIX = "{suffix}"
 """In the markers of a format: what each checkpoint has of its own; :func:`bound` puts it in."""
 
@@ -391,7 +393,7 @@ class Format:
     """
 
     name: str
-    summary: str
+    summary: str = field(metadata=_NOT_WRITTEN)
     aliases: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     reasoning: tuple[Reasoning, ...] = ()
@@ -413,11 +415,11 @@ class Format:
     lead: str = ""
     suffix: str | None = None
     text_filter: Literal["", "escapes"] = ""
-    evidence: tuple[str, ...] = field(default=(), metadata={"of_the_output": False})
+    evidence: tuple[str, ...] = field(default=(), metadata=_NOT_WRITTEN)
     engine_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    source: str = ""
-    quirks: tuple[str, ...] = ()
-    disagreements: tuple[str, ...] = ()
+    source: str = field(default="", metadata=_NOT_WRITTEN)
+    quirks: tuple[str, ...] = field(default=(), metadata=_NOT_WRITTEN)
+    disagreements: tuple[str, ...] = field(default=(), metadata=_NOT_WRITTEN)
 
     def __str__(self) -> str:
         return self.name
@@ -445,7 +447,7 @@ def map_strings(value: _T, change: Mapping[str, str]) -> _T:
 
 
 def strings(value: object) -> list[str]:
-    """Every text in a declaration, the markers among them; not what only a chat template has."""
+    """Every text in a declaration, the markers among them; not what only chat templates and readers know."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, tuple):

@@ -31,6 +31,17 @@ _COMMAND3 = Format(
     stops=("<|END_OF_TURN_TOKEN|>",),
     engine_names={"vllm": ("cohere_command3",), "ollama": ("cohere",), "smg": ("cohere",)},
     source="chat template of CohereLabs/c4ai-command-a-03-2025",
+    quirks=(
+        "R7B and A write the thinking markers themselves, for a plan; A-Reasoning's prompt opens them or holds "
+        "an empty pair.",
+        "Some templates open the response in the prompt: pass prompt=, so that its end is known.",
+        "Citations such as <co>text</co: 0:[1]> stay in the content as they are.",
+        "All markers are special tokens: decode with skip_special_tokens=False or pass token ids.",
+    ),
+    disagreements=(
+        "vLLM's filter takes citations out of the content; unspool, like the others, does not.",
+        "An invalid list: Ollama salvages the objects in it one by one, for unspool it is content.",
+    ),
 )
 
 FORMATS = (
@@ -45,6 +56,12 @@ FORMATS = (
         start="<|START_THINKING|>",
         engine_names={"vllm": ("cohere_command4",), "sglang": ("cohere_command4",)},
         source="parsers of vLLM 0.33 and SGLang 0.5; the checkpoints have no chat template in Jinja",
+        quirks=(
+            "With reasoning off the prompt ends with an empty thinking pair: pass prompt=.",
+            "Some outputs have the response markers of cohere_command3; both are read.",
+            "All markers are special tokens: decode with skip_special_tokens=False or pass token ids.",
+        ),
+        disagreements=("Ollama gives a call that was cut off as good as it can; for unspool it is no call.",),
     ),
     Format(
         name="command_r",
@@ -65,5 +82,11 @@ FORMATS = (
         stops=("<|END_OF_TURN_TOKEN|>",),
         before_call="\n",
         source="tool use template of CohereLabs/c4ai-command-r-v01; its list is indented further when rendered",
+        quirks=(
+            "The pseudo tool directly-answer is a call only if a tool of that name is offered; otherwise the "
+            "text is content.",
+            "All markers are ordinary text.",
+        ),
+        disagreements=("llama.cpp reads it with a workaround; vLLM has no parser.",),
     ),
 )

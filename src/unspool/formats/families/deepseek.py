@@ -88,6 +88,20 @@ _V3 = Format(
         "canitoolcall": ("deepseek",),
     },
     source="chat template of deepseek-ai/DeepSeek-V3-0324",
+    quirks=(
+        "The word before <｜tool▁sep｜> is a type; fence and language may be missing. V3.1's notation is read.",
+        "The original R1 writes <think> itself, V3 does not reason.",
+        "The call markers are special tokens: decode with skip_special_tokens=False or pass token ids.",
+    ),
+    disagreements=(
+        "vLLM and SGLang need fence and newlines exactly as in the template and drop text behind the section.",
+        "A call in one chunk: SGLang gives it {} as arguments.",
+    ),
+)
+
+_DSML_NOTES = (
+    "Only the marker inside the tags is a special token: decode with skip_special_tokens=False or pass token ids.",
+    'string="true" is text as it stands, "false" JSON; without the attribute the schema decides, then the looks.',
 )
 
 _V32 = Format(
@@ -111,6 +125,16 @@ _V32 = Format(
         "smg": ("deepseek_dsml",),
     },
     source="encoding script of deepseek-ai/DeepSeek-V3.2",
+    quirks=(
+        "No chat template in Jinja. With thinking=True the prompt ends with <think>, else </think>: pass prompt=.",
+        *_DSML_NOTES,
+        'A JSON object as the body and <... invoke name="f"/> without a body are read.',
+    ),
+    disagreements=(
+        "Text behind the section: vLLM and SGLang drop it, unspool keeps it.",
+        "A sole parameter named arguments or input that holds an object: vLLM unwraps it, unspool does not.",
+        "A call that is cut off: vLLM gives a call with {} or invalid JSON, unspool none.",
+    ),
 )
 
 FORMATS = (
@@ -129,6 +153,13 @@ FORMATS = (
             "dynamo": ("basic",),
         },
         source="chat template of deepseek-ai/DeepSeek-R1-0528",
+        quirks=(
+            "Newer templates end the prompt with <think>: an output without a closer is all reasoning.",
+            "For the original R1, whose prompt does not, pass prompt= or take deepseek_v3.",
+        ),
+        disagreements=(
+            "Does an output start in reasoning? vLLM asks the prompt, SGLang its default and the request.",
+        ),
     ),
     replace(
         _V3,
@@ -148,6 +179,12 @@ FORMATS = (
             "smg": ("deepseek31",),
         },
         source="chat template of deepseek-ai/DeepSeek-V3.1",
+        quirks=(
+            "With thinking=True the prompt ends with <think>, by default with </think>: pass prompt=.",
+            "The fenced notation of V3 is read as well.",
+            "The call markers are special tokens: decode with skip_special_tokens=False or pass token ids.",
+        ),
+        disagreements=("Two calls in one chunk: SGLang puts the first call's JSON into a name.",),
     ),
     _V32,
     replace(
@@ -165,6 +202,15 @@ FORMATS = (
             "dynamo": ("deepseek_v4",),
         },
         source="encoding script of deepseek-ai/DeepSeek-V4-Flash",
+        quirks=(
+            "No chat template in Jinja. Thinking is on, unless reasoning_effort is none: pass prompt=.",
+            "The section names of V3.2 and the slips toolcalls and tool are read.",
+            *_DSML_NOTES,
+        ),
+        disagreements=(
+            "Thinking is on by default in vLLM; SGLang wants it said.",
+            *_V32.disagreements,
+        ),
     ),
     replace(
         _V32,
@@ -176,6 +222,10 @@ FORMATS = (
         start="<think>",
         engine_names={"vllm": ("deepseek_v41",), "sglang": ("deepseekv41", "deepseek-v41")},
         source="encoding script of deepseek-ai/DeepSeek-V4.1-Flash",
+        quirks=(
+            "Each tag name has a space before it; section names of V3.2 and V4 are read.",
+            *_DSML_NOTES,
+        ),
     ),
     replace(
         _V32,
@@ -189,5 +239,10 @@ FORMATS = (
         stops=("<|message_sep|>", "</s>"),
         engine_names={"sglang": ("gigachat35",)},
         source="llama.cpp's template of GigaChat 3.5",
+        quirks=(
+            "DSML with a marker of its own; a turn may end with either terminator.",
+            'string="true" is text as it stands, "false" JSON.',
+        ),
+        disagreements=("vLLM has no parser for it; SGLang reads reasoning as DeepSeek R1's.",),
     ),
 )

@@ -38,6 +38,22 @@ FORMATS = (
             "canitoolcall": ("gemma4",),
         },
         source="chat template of google/gemma-4-31B-it",
+        quirks=(
+            "enable_thinking is off by default. Off, the prompt of the large models ends with an empty thought "
+            "channel, that of the E models with nothing: pass prompt=.",
+            "Thought channels recur between calls and tool responses of one turn.",
+            'All markers, the quote <|"|> too, are special tokens: decode with skip_special_tokens=False or pass '
+            "token ids.",
+            "Plain quotes, a missing call: and any letters in keys are read.",
+        ),
+        disagreements=(
+            "Numbers and null without a schema, also nested: text in vLLM; typed in SGLang, Transformers and "
+            "unspool.",
+            "Keys with spaces or hyphens fail in the checkpoint's response template.",
+            "A missing closing quote: Ollama mends it; parentheses: vLLM reads them. For unspool both are "
+            "content.",
+            "Text behind the calls: vLLM and SGLang drop it in whole answers and keep it when streaming.",
+        ),
     ),
     Format(
         name="functiongemma",
@@ -60,5 +76,12 @@ FORMATS = (
             "ollama": ("functiongemma",),
         },
         source="chat template of google/functiongemma-270m-it",
+        quirks=(
+            "Both quotes are the same special token: decode with skip_special_tokens=False or pass token ids.",
+        ),
+        disagreements=(
+            "vLLM loses numbers, lists and objects, and makes a number of the text 3; Ollama, mlx-lm and unspool "
+            "read all of them.",
+        ),
     ),
 )

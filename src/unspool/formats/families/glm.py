@@ -35,6 +35,13 @@ _GLM47 = Format(
         "smg": ("glm47_moe",),
     },
     source="chat template of zai-org/GLM-4.7",
+    quirks=(
+        "The prompt ends with <think>, with enable_thinking=False with </think> alone: pass prompt=. 5.3 always "
+        "thinks.",
+        "Newlines between elements, as GLM-4.5 writes them, are read.",
+        "Markers inside a value are letters where the text goes on as a value; only token ids make that certain.",
+    ),
+    disagreements=("Text behind the calls: vLLM drops it in whole answers and keeps it when streaming.",),
 )
 
 FORMATS = (
@@ -63,5 +70,17 @@ FORMATS = (
             "canitoolcall": ("glm",),
         },
         source="chat template of zai-org/GLM-4.5",
+        quirks=(
+            "The model writes <think> itself. enable_thinking=False puts <think></think> into the prompt and "
+            "/nothink into the user's message: pass prompt=.",
+            "A newline after the name may be missing; a call whose last value is complete may lack </tool_call>.",
+            "Values are typed by the schema: 007 stays text for a string.",
+        ),
+        disagreements=(
+            "SGLang has a detector each for 4.5 and 4.7; that of 4.5 misses calls without arguments in 4.7's "
+            "notation. vLLM and unspool read both alike.",
+            "A value that is cut off: vLLM gives a call with {}, SGLang the text, unspool no call.",
+            "A second call in one chunk is lost in SGLang.",
+        ),
     ),
 )

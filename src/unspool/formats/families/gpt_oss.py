@@ -40,12 +40,25 @@ FORMATS = (
             "canitoolcall": ("gpt-oss",),
         },
         source="openai/gpt-oss-20b and the openai-harmony library's documentation",
+        quirks=(
+            "Every marker is a special token: decode with skip_special_tokens=False or pass token ids.",
+            "The recipient may stand in the role or the channel part, on any channel; the type after it may be "
+            "missing.",
+            "<|call|> and <|return|> end a turn, <|end|> only a message. Several analysis messages are joined "
+            "without anything between.",
+            "Messages to python or browser are dropped; an unknown channel is content.",
+        ),
+        disagreements=(
+            "A recipient in the role part, as the official renderer writes it: SGLang loses the call.",
+            "Several analysis messages: vLLM joins them with a newline in whole answers, with nothing when "
+            "streaming.",
+        ),
     ),
     Format(
         name="llmjp4",
         summary="Harmony messages with a space after each special token",
         aliases=("llm_jp_4", "llm_jp_4.1", "llmjp4.1"),
-        models=("llm-jp/llm-jp-4.1-8b-thinking",),
+        models=("llm-jp/llm-jp-4-8b-thinking",),
         calls=ChannelCalls(
             start="<|start|>",
             channel="<|channel|>",
@@ -67,7 +80,11 @@ FORMATS = (
         ),
         turns=("<|start|>assistant", "<|start|> assistant"),
         stops=_STOPS,
-        source="recorded outputs of llm-jp-4.1-8b-thinking and Ollama's and llama.cpp's handlers of it",
+        source="recorded outputs of LLM-jp-4 and Ollama's and llama.cpp's handlers of it",
+        quirks=(
+            "A space follows each special token; it may be missing.",
+            "Parallel calls are messages of their own, ended by <|end|>.",
+        ),
     ),
     Format(
         name="beam",
@@ -106,5 +123,13 @@ FORMATS = (
         stops=_STOPS,
         engine_names={"vllm": ("beam",), "sglang": ("beam",)},
         source="the checkpoint's response_template, as vLLM and SGLang read it",
+        quirks=(
+            "A value's closer may be missing before the next parameter.",
+            "Final content may end with any terminator.",
+        ),
+        disagreements=(
+            "A tool that was not offered: vLLM rejects the call, unspool passes it on.",
+            "vLLM needs the checkpoint's response template, SGLang has one built in.",
+        ),
     ),
 )

@@ -43,6 +43,17 @@ _GRANITE = Format(
         "bfcl": ("granite_3",),
     },
     source="chat templates of ibm-granite/granite-3.2-8b-instruct and granite-3.3-8b-instruct",
+    quirks=(
+        "3.0 and 3.1 do not reason. 3.2 with thinking=True does so between two phrases, which are ordinary text; "
+        "3.3 in <think> and <response>.",
+        "The list's last bracket closes the calls; text behind it is content, a stray </tool_call> is dropped.",
+    ),
+    disagreements=(
+        "vLLM's reasoning parser needs both phrases and takes the output for content if one is missing; for "
+        "unspool the first opens reasoning that may stay open.",
+        "Prose behind the list: vLLM drops it in whole answers and keeps it when streaming.",
+        "Reasoning by phrases and then a call: vLLM leaves the call in the content when streaming.",
+    ),
 )
 
 FORMATS = (
@@ -60,6 +71,13 @@ FORMATS = (
         ),
         engine_names={},
         source="chat template of ibm-granite/granite-3.0-8b-instruct",
+        quirks=(
+            "<|tool_call|> is one special token: decode with skip_special_tokens=False or pass token ids.",
+            "A space may stand between it and the list.",
+        ),
+        disagreements=(
+            "vLLM's granite drops prose behind the list in whole answers and keeps it when streaming.",
+        ),
     ),
     Format(
         name="granite4",
@@ -73,6 +91,11 @@ FORMATS = (
         between_calls="\n",
         engine_names={"vllm": ("granite4",)},
         source="chat template of ibm-granite/granite-4.0-h-small",
+        quirks=(
+            "<tool_call> is a special token: decode with skip_special_tokens=False or pass token ids.",
+            "Arguments may come as a JSON string; they are read as the object in it.",
+        ),
+        disagreements=("SGLang has no parser of its own for it; its qwen25 or hermes is used.",),
     ),
     Format(
         name="granite_20b_fc",
@@ -83,5 +106,10 @@ FORMATS = (
         between_calls=" ",
         engine_names={"vllm": ("granite-20b-fc",)},
         source="model card of ibm-granite/granite-20b-functioncalling",
+        quirks=("The marker is ordinary text; text before the first one is content.",),
+        disagreements=(
+            "vLLM streams calls only if the output begins with the marker.",
+            "A second call without arguments gets an empty text instead of {} when vLLM streams it.",
+        ),
     ),
 )

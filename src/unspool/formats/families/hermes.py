@@ -47,6 +47,19 @@ _HERMES = Format(
         "canitoolcall": ("qwen3-hermes",),
     },
     source="chat templates of Qwen/Qwen3-8B and NousResearch/Hermes-3",
+    quirks=(
+        "Qwen3 writes <think> itself. enable_thinking=False puts an empty block into the prompt, /no_think makes "
+        "the model write one; either way there is no reasoning.",
+        "Hermes 3 has <tool_call> as a special token: decode with skip_special_tokens=False or pass token ids.",
+        "Arguments as a JSON string, a list of calls in one pair of tags, and arguments before the name are read.",
+        "The legacy <scratch_pad> of Hermes 2 is content.",
+    ),
+    disagreements=(
+        "Text behind a call: vLLM's hermes and SGLang's qwen25 drop it; unspool keeps it as content.",
+        "</tool_call> inside a JSON string: vLLM gives the whole output as content or, streamed, invalid "
+        "arguments.",
+        "SGLang's qwen25 needs the newline on both sides of the JSON; vLLM and unspool do not.",
+    ),
 )
 
 FORMATS = (
@@ -60,5 +73,14 @@ FORMATS = (
         start="<think>\n",
         engine_names={"sglang": ("qwen3-thinking",), "ollama": ("qwen3-thinking", "qwen3-vl-thinking")},
         source="chat template of Qwen/Qwen3-4B-Thinking-2507",
+        quirks=(
+            "The prompt ends with <think>, so an output without </think> is all reasoning.",
+            "Some models repeat the prompt's <think>; it is dropped once.",
+        ),
+        disagreements=(
+            "A call inside reasoning that is never closed ends it in vLLM, SGLang and unspool.",
+            "A mere mention of <tool_call> in reasoning: SGLang cuts there when streaming; unspool goes on "
+            "reasoning.",
+        ),
     ),
 )

@@ -32,5 +32,12 @@ FORMATS = (
         stops=("<|stop|>", "<|endofturn|>"),
         engine_names={"vllm": ("hyperclovax", "hyperclovax_seed_think_14b")},
         source="chat template of naver-hyperclovax/HyperCLOVAX-SEED-Think-14B",
+        quirks=(
+            "force_reasoning makes the prompt end with /think, skip_reasoning with the newline of content: pass "
+            "prompt=.",
+            "<|im_end|> ends a message, not a turn: stop on <|stop|> and <|endofturn|>.",
+            "One object instead of a list, and input or parameters instead of arguments, are read.",
+        ),
+        disagreements=("vLLM has it only as plug-ins.",),
     ),
 )

@@ -32,5 +32,12 @@ FORMATS = (
         stops=("<|content_model_end_sampling|>",),
         engine_names={"vllm": ("inkling",), "sglang": ("inkling",), "smg": ("inkling",)},
         source="the parsers of vLLM, SGLang and llama.cpp",
+        quirks=(
+            "All markers are special tokens: decode with skip_special_tokens=False or pass token ids. There is "
+            "no chat template in Jinja.",
+            "Blocks come in any order and recur. Text calls and tool errors are content.",
+            "The name before a call's marker repeats that in the JSON; the latter counts.",
+        ),
+        disagreements=("SGLang leaks the name before the marker into the content when there is no reasoning.",),
     ),
 )

@@ -52,6 +52,14 @@ FORMATS = (
         between_calls="\n",
         engine_names={"vllm": ("minicpm5",), "sglang": ("minicpm5",), "mlx-lm": ("minicpm5",)},
         source="vLLM 0.33 and SGLang; the template wasn't seen",
+        quirks=(
+            "CDATA sections are verbatim, closers in them are letters. <functionname= without the space is read.",
+            "A wrapper parameter named properties or arguments stays a parameter; undeclared ones are passed on.",
+        ),
+        disagreements=(
+            "vLLM unwraps such parameters, drops unknown ones and renames some; unspool does not.",
+            "Whitespace around a text value: SGLang strips it, vLLM and unspool keep it.",
+        ),
     ),
     Format(
         name="minimax_m2",
@@ -76,6 +84,16 @@ FORMATS = (
             "smg": ("minimax_m2",),
         },
         source="chat template of MiniMaxAI/MiniMax-M2",
+        quirks=(
+            "The prompt always opens <think>; there is no switch.",
+            "Quotes of attributes may be single or missing; several sections may follow each other.",
+            "A section that opens in reasoning that is never closed ends it.",
+        ),
+        disagreements=(
+            "The append_think parsers of vLLM and SGLang give reasoning as content behind a <think>; unspool has "
+            "no such mode.",
+            "Text behind the calls: vLLM drops it in whole answers and keeps it when streaming.",
+        ),
     ),
     Format(
         name="step3",
@@ -110,6 +128,15 @@ FORMATS = (
         between_calls="\n",
         engine_names={"vllm": ("step3",), "sglang": ("step3",), "dynamo": ("step3",), "smg": ("step3",)},
         source="chat template of stepfun-ai/step3",
+        quirks=(
+            "The prompt always opens <think>.",
+            "The section markers are special tokens: decode with skip_special_tokens=False or pass token ids.",
+            "The word function and its separator may be missing.",
+        ),
+        disagreements=(
+            "vLLM gives a call's arguments at once.",
+            "A call in one chunk is lost in SGLang; a second call without arguments gets an empty text in vLLM.",
+        ),
     ),
     Format(
         name="dots",
@@ -121,5 +148,10 @@ FORMATS = (
         between_calls="\n",
         engine_names={"vllm": ("dots",), "sglang": ("dots",)},
         source="vLLM 0.33 and SGLang; the template wasn't seen",
+        quirks=("A JSON object in place of parameter elements is read. Several calls may share a section.",),
+        disagreements=(
+            "null as a value: vLLM and SGLang make it null for every type and strip values; unspool follows the "
+            "schema and keeps whitespace.",
+        ),
     ),
 )

@@ -41,6 +41,19 @@ _K2 = Format(
         "canitoolcall": ("kimi",),
     },
     source="chat template of moonshotai/Kimi-K2-Instruct-0905",
+    quirks=(
+        "All five call markers are special tokens: decode with skip_special_tokens=False or pass token ids.",
+        "The number in functions.NAME:3 counts over the whole conversation; history needs the id as the model "
+        "wrote it. unspool takes the name and makes ids of its own.",
+        "Spaces around a header and a missing functions. are read. A bare number instead of the name is no call.",
+        "An empty section gives no call and no text.",
+    ),
+    disagreements=(
+        "<|tool_call_end|> inside a string: vLLM cuts the arguments there, SGLang and unspool do not.",
+        "Text behind the section: vLLM and SGLang drop it.",
+        "A bare number as id: SGLang guesses the tool by its arguments' names; dynamo also reads a singular "
+        "section marker.",
+    ),
 )
 
 FORMATS = (
@@ -54,6 +67,15 @@ FORMATS = (
         start="<think>",
         engine_names={"dynamo": ("kimi_k25",)},
         source="chat template of moonshotai/Kimi-K2.6",
+        quirks=(
+            "K2.6's prompt ends with <think>, with thinking=False with <think></think>: pass prompt=.",
+            "A section that opens in reasoning ends it; the mere marker does not.",
+            "All call markers are special tokens: decode with skip_special_tokens=False or pass token ids.",
+        ),
+        disagreements=(
+            "A section marker mentioned in reasoning: vLLM cuts there and loses the rest, SGLang does so when "
+            "streaming.",
+        ),
     ),
     Format(
         name="kimi_k3",
@@ -96,5 +118,13 @@ FORMATS = (
             "smg": ("kimi_k3",),
         },
         source="encoding script of moonshotai/Kimi-K3",
+        quirks=(
+            "There is no chat template in Jinja. The prompt opens think, or response when thinking is off: pass "
+            "prompt=.",
+            "Marker letters inside a value can't be told from markers without ids: pass token ids. As text, "
+            "decode with skip_special_tokens=False and spaces_between_special_tokens=False.",
+            "A model may skip think or response, and give all arguments as one json element; all are read.",
+            "Ids of K2's vocabulary mean other tokens here: use the checkpoint's own tokenizer.",
+        ),
     ),
 )

@@ -16,6 +16,14 @@ FORMATS = (
         stops=("<|eom|>", "<|endoftext|>"),
         engine_names={"vllm": ("jamba",), "dynamo": ("jamba",)},
         source="chat template of ai21labs/AI21-Jamba-Large-1.5",
+        quirks=(
+            "The tags are special tokens: decode with skip_special_tokens=False or pass token ids.",
+            "A list without the tags is content.",
+        ),
+        disagreements=(
+            "vLLM searches for </tool_calls> without regard to JSON strings, and writes corrupt arguments when "
+            "streaming.",
+        ),
     ),
     Format(
         name="hunyuan_a13b",
@@ -29,6 +37,13 @@ FORMATS = (
         before_call="\n",
         engine_names={"vllm": ("hunyuan_a13b",)},
         source="chat template of tencent/Hunyuan-A13B-Instruct",
+        quirks=(
+            "The model writes <think> itself; with enable_thinking=False or /no_think it writes an empty block.",
+            "All markers are ordinary text of several tokens. Calls inside <think> are reasoning.",
+            "Calls may stand inside <answer> or behind it; arguments may be a JSON string.",
+            "Some outputs begin with a role prefix in Chinese; unspool takes all of such an output for content.",
+        ),
+        disagreements=("vLLM strips that prefix, and matches the markers as token sequences.",),
     ),
     Format(
         name="apertus",
@@ -48,6 +63,12 @@ FORMATS = (
         stops=("<|assistant_end|>",),
         engine_names={"vllm": ("apertus",), "sglang": ("apertus2509",)},
         source="chat template of swiss-ai/Apertus-8B-Instruct-2509",
+        quirks=(
+            "Deliberation is off unless the developer message asks for it (enable_thinking).",
+            "Calls may stand inside the inner region; the reasoning goes on behind them.",
+            "All four markers are special tokens: decode with skip_special_tokens=False or pass token ids.",
+        ),
+        disagreements=("vLLM reads only the calls; SGLang and unspool give the text around them as reasoning.",),
     ),
     Format(
         name="ernie45",
@@ -63,6 +84,13 @@ FORMATS = (
         stops=("</s>",),
         engine_names={"vllm": ("ernie45",)},
         source="chat template of baidu/ERNIE-4.5-21B-A3B-Thinking",
+        quirks=(
+            "These checkpoints always think: the prompt ends with <think>.",
+            "Content may come without <response>; calls stand outside of it.",
+        ),
+        disagreements=(
+            "vLLM closes a call at the first brace and tag even inside a JSON string; unspool reads the JSON.",
+        ),
     ),
     Format(
         name="trinity",
@@ -78,6 +106,12 @@ FORMATS = (
         stops=("<|im_end|>",),
         engine_names={"sglang": ("trinity",)},
         source="chat template of arcee-ai/Trinity-Mini",
+        quirks=("Calls inside <think> are given as calls; the text around them stays reasoning.",),
+        disagreements=(
+            "SGLang deletes the think tags before it looks for calls, so reasoning around them becomes content; "
+            "with a reasoning parser it misses the calls.",
+            "vLLM has no parser of its own; hermes with a reasoning parser misses calls inside <think>.",
+        ),
     ),
     Format(
         name="nemotron_nano_v2",
@@ -102,6 +136,13 @@ FORMATS = (
         before_call="\n\n",
         engine_names={"dynamo": ("nemotron_deci",), "vllm-mlx": ("nemotron",)},
         source="chat template of nvidia/NVIDIA-Nemotron-Nano-9B-v2",
+        quirks=(
+            "/think, /no_think or 'detailed thinking on' in the system prompt switch it; off, the prompt ends "
+            "with <think></think>.",
+            "Arguments often come as a JSON string; they are read as the object in it.",
+            "Markers are ordinary text.",
+        ),
+        disagreements=("vLLM has no parser for it: NVIDIA ships a plug-in.",),
     ),
     Format(
         name="apriel",
@@ -126,12 +167,21 @@ FORMATS = (
         before_call="\n",
         before_call_alone="\n",
         source="chat template of ServiceNow-AI/Apriel-1.6-15b-Thinker",
+        quirks=(
+            "1.5 writes the opening phrase itself, in 1.6 the prompt ends with it; calls follow [BEGIN FINAL "
+            "RESPONSE].",
+            "1.5 may close content with [END FINAL RESPONSE] and give calls an id; neither is part of the "
+            "message.",
+            "The phrases are ordinary text.",
+        ),
+        disagreements=(
+            "llama.cpp reads it with a workaround in its automatic parser; vLLM needs a third party's plug-in.",
+        ),
     ),
     Format(
         name="openpangu",
         summary="a JSON list between <|tool_call_start|> and <|tool_call_end|>, or [unused11] and [unused12]",
         aliases=("pangu", "openpangu_v2"),
-        models=("FreedomIntelligence/openPangu-Embedded-7B",),
         reasoning=(
             Reasoning("<think>", "</think>", ends_at_call=True),
             Reasoning("[unused16]", "[unused17]", ends_at_call=True),
@@ -143,6 +193,12 @@ FORMATS = (
         ),
         engine_names={"vllm": ("pangu", "openpangu_v2")},
         source="parsers that the vLLM forks of the vendor have",
+        quirks=(
+            "Older vocabularies call the same tokens [unused11], [unused12] and, for reasoning, [unused16], "
+            "[unused17].",
+            "LFM2 has the same tokens around its calls, with Python inside.",
+        ),
+        disagreements=("Neither vLLM nor SGLang has a parser for it; the vendor's plug-ins do.",),
     ),
     Format(
         name="minimax_m1",
@@ -160,5 +216,10 @@ FORMATS = (
         ),
         engine_names={"vllm": ("minimax",)},
         source="function call guide of MiniMaxAI/MiniMax-M1-80k",
+        quirks=(
+            "One JSON object a line, not a list; one closing brace too many is dropped.",
+            "Calls inside <think> are drafts and stay reasoning.",
+        ),
+        disagreements=("vLLM had a parser named minimax for it and has none now; llama.cpp has none.",),
     ),
 )

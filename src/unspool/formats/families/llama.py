@@ -34,6 +34,19 @@ FORMATS = (
             "canitoolcall": ("llama",),
         },
         source="chat template and model card of meta-llama/Llama-3.3-70B-Instruct",
+        quirks=(
+            "A JSON answer looks like a call, so only an object with an offered name is one; text before a bare "
+            "object makes all of it content.",
+            "<|python_tag|> is a special token. With it, text may come first: pass token ids or decode with "
+            "skip_special_tokens=False.",
+            "The template knows one call a turn; models write several with ; or , between them.",
+            "Calls of built-in tools (brave_search.call(...)) and code behind <|python_tag|> are content.",
+        ),
+        disagreements=(
+            "Text around a call: vLLM drops it, SGLang keeps what precedes the tag, unspool what follows, too.",
+            "An object that is no call: vLLM streams nothing at all, not even content.",
+            "A call in one chunk: vLLM loses it, SGLang gives the name alone.",
+        ),
     ),
     Format(
         name="pythonic",
@@ -54,5 +67,15 @@ FORMATS = (
             "mlx-lm": ("pythonic",),
         },
         source="model card of meta-llama/Llama-4-Scout-17B-16E-Instruct",
+        quirks=(
+            "Without <|python_start|> the list must begin a turn: behind text it is content. Text may follow it.",
+            "Both true and True, null and None are read. A tuple is a list; positional arguments and sets make "
+            "it no call.",
+            "A list that is cut off gives no call at all.",
+        ),
+        disagreements=(
+            "-1 or true as a value: SGLang discards the whole output; vLLM and unspool read it.",
+            "Sets: vLLM reads them as lists, for unspool the text is content.",
+        ),
     ),
 )

@@ -27,5 +27,15 @@ FORMATS = (
             "dynamo": ("minimax_m3",),
         },
         source="vLLM 0.33 and llama.cpp's templates",
+        quirks=(
+            "The marker before each tag is ordinary text, sometimes in several tokens.",
+            "thinking_mode: enabled puts the opener into the prompt, disabled the closer, adaptive leaves it to "
+            "the model. Pass prompt=; a closer that comes first is dropped.",
+            "A repeated element is a list, text beside elements is $text; an empty one follows the schema.",
+        ),
+        disagreements=(
+            "Text behind the section: vLLM drops it, unspool keeps it.",
+            "Other parsers give a call's arguments at once; unspool streams them.",
+        ),
     ),
 )

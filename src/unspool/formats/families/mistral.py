@@ -45,6 +45,21 @@ FORMATS = (
             "canitoolcall": ("mistral",),
         },
         source="mistral-common 1.13, tokenizer versions 11 and 13",
+        quirks=(
+            "mistral-common never decodes control tokens, so text has no markers: pass token ids.",
+            "Lists of calls, a missing [ARGS], and a [CALL_ID] between name and arguments are read; that id is "
+            "dropped.",
+            "Magistral 2506 reasons in <think> as ordinary text, later ones in [THINK]. The model writes the "
+            "opener.",
+            "mistral-common wants call ids of 9 letters or digits back in the history; those of unspool are "
+            "longer.",
+        ),
+        disagreements=(
+            "[TOOL_CALLS] inside a string: vLLM makes two calls of it, unspool one.",
+            "A generated [CALL_ID]: vLLM does not strip it, llama.cpp and unspool do.",
+            "Ollama takes the output of a thinking model for reasoning from its start; unspool waits for the "
+            "opener.",
+        ),
     ),
     Format(
         name="mistral_v3",
@@ -56,5 +71,11 @@ FORMATS = (
         stops=_STOPS,
         next_turns=_NEXT_TURNS,
         source="mistral-common 1.13, tokenizer versions 2 to 7",
+        quirks=(
+            "A space follows the marker with SentencePiece vocabularies, none with Tekken; both are read.",
+            "A list that is cut off gives no call. An id among an object's members is dropped.",
+            "The marker is a control token: pass token ids.",
+        ),
+        disagreements=("The second call of a list leaks into the content when SGLang streams.",),
     ),
 )

@@ -57,6 +57,11 @@ _SPARK = Format(
     stops=("<|eot|>", "<|end_of_text|>"),
     engine_names={"vllm": ("muse", "musespark1x"), "sglang": ("muse",), "mlx-lm": ("muse_spark",)},
     source="the parsers of vLLM, SGLang and mlx-lm",
+    quirks=(
+        "A message without a recipient is reasoning, one to the developer is dropped.",
+        "Calls written in a message to self or user are text. A doubled name or a namespace fits an offered tool "
+        "without it.",
+    ),
 )
 
 FORMATS = (
@@ -69,5 +74,11 @@ FORMATS = (
         calls=replace(_CHANNELS, unnamed="content", calls_in_content=True),
         engine_names={"vllm": ("muse_glimmer",), "ollama": ("glimmer",)},
         source="chat template and response_template of the checkpoint",
+        quirks=(
+            "A message without a recipient is content.",
+            "A content message that is nothing but calls to offered tools is calls; with other text in it, it is "
+            "content.",
+        ),
+        disagreements=("Ollama makes the same exception for content messages.",),
     ),
 )

@@ -30,6 +30,11 @@ _FUNCTIONARY = Format(
     stops=_LLAMA_STOPS,
     engine_names={"vllm-mlx": ("functionary", "meetkai"), "llama.cpp": ("functionary_v3.2",)},
     source="chat template of meetkai/functionary-small-v3.2",
+    quirks=(
+        "The prompt ends with >>>, so the output starts with all or a name. Only offered names are calls.",
+        "Code for the recipient python is content. The elements of v3.1 are read as well.",
+    ),
+    disagreements=("Neither vLLM nor SGLang has a parser for it; llama.cpp and vllm-mlx do.",),
 )
 
 FORMATS = (
@@ -46,6 +51,8 @@ FORMATS = (
         start="",
         engine_names={"llama.cpp": ("functionary_v3.1",)},
         source="chat template of meetkai/functionary-small-v3.1",
+        quirks=("Python behind <|python_tag|> is content.",),
+        disagreements=("Neither vLLM nor SGLang has a parser for it; llama.cpp reads it with a workaround.",),
     ),
     Format(
         name="functionary_v2",
@@ -62,6 +69,8 @@ FORMATS = (
         before_call="\n",
         between_calls="\n",
         source="prompt template v2 of the functionary repository",
+        quirks=("The prompt ends inside the header. Code for the recipient python is no JSON and stays content.",),
+        disagreements=("Neither vLLM nor SGLang has a parser for it.",),
     ),
     Format(
         name="chatglm4",
@@ -74,6 +83,11 @@ FORMATS = (
         between_calls="\n",
         engine_names={"bfcl": ("glm",)},
         source="chat template of zai-org/glm-4-9b-chat",
+        quirks=(
+            "There are no markers: a call must begin a turn or follow a call, and have an offered name.",
+            "This is the old GLM-4-9B; for GLM-4.5 and later see glm45 and glm47.",
+        ),
+        disagreements=("glm is GLM-4.5 in SGLang. Only BFCL has a reader for this one.",),
     ),
     Format(
         name="plamo3",
@@ -99,6 +113,12 @@ FORMATS = (
         stops=("<|plamo:tag|>",),
         engine_names={"vllm": ("plamo3",)},
         source="parser of vLLM 0.33",
+        quirks=(
+            "Each marker is several tokens, so it is matched by text. enable_thinking is on by default: the "
+            "prompt opens the reasoning.",
+            "Whitespace belongs to content and reasoning. A terminator may stand for the last closers.",
+        ),
+        disagreements=("vLLM alone has a parser; it needs the markers' parts preserved when decoding.",),
     ),
     Format(
         name="step_audio2",
@@ -114,6 +134,10 @@ FORMATS = (
             list_body=True,
         ),
         source="parser that Step-Audio 2 is served with",
+        quirks=(
+            "The line with the type may be missing, the arguments may stand in a fence, and hermes calls in the "
+            "same tags are read.",
+        ),
     ),
     Format(
         name="cwm",
@@ -135,5 +159,10 @@ FORMATS = (
         turns=_LLAMA_TURNS,
         stops=_LLAMA_STOPS,
         source="parser in a vLLM fork for facebook/cwm",
+        quirks=(
+            "What stands behind the name is JSON arguments, or free text that becomes the argument command.",
+            "The first word of the body is the tool if it is offered, otherwise the label is.",
+        ),
+        disagreements=("Only a fork of vLLM reads it.",),
     ),
 )

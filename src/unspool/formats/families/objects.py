@@ -26,6 +26,13 @@ _GIGACHAT3 = Format(
     stops=("</s>", "<|message_sep|>"),
     engine_names={"vllm": ("gigachat3",), "sglang": ("gigachat3",)},
     source="chat template of ai-sage/GigaChat3-10B-A1.8B",
+    quirks=(
+        "A turn has one call. The markers are special tokens: decode with skip_special_tokens=False or pass "
+        "token ids.",
+        "The words 'function call' between two special tokens belong to the marker.",
+        "<|message_sep|> ends a turn unless a call's message follows.",
+    ),
+    disagreements=("A call that comes in one chunk loses its arguments in vLLM and SGLang.",),
 )
 
 FORMATS = (
@@ -44,6 +51,14 @@ FORMATS = (
         stops=("</longcat_s>",),
         engine_names={"vllm": ("longcat",), "mlx-lm": ("longcat",)},
         source="chat template of meituan-longcat/LongCat-Flash-Chat",
+        quirks=(
+            "The same tags may hold GLM's key and value elements instead of JSON; both are read.",
+            "The tags are added tokens: decode with skip_special_tokens=False.",
+        ),
+        disagreements=(
+            "vLLM's longcat knows only the JSON body, mlx-lm both. No engine has a reasoning parser for "
+            "<longcat_think>.",
+        ),
     ),
     Format(
         name="internlm",
@@ -66,6 +81,15 @@ FORMATS = (
         between_calls="\n",
         engine_names={"vllm": ("internlm",), "sglang": ("interns1",)},
         source="chat template of internlm/Intern-S1",
+        quirks=(
+            "Some decoders put a space between the two special tokens, and a newline is read too.",
+            "The interpreter block of InternLM2 (code) is content.",
+            "All markers are special tokens: decode with skip_special_tokens=False or pass token ids.",
+        ),
+        disagreements=(
+            "SGLang needs that space, vLLM needs it missing.",
+            "Several calls: vLLM fails on them, SGLang and unspool give all.",
+        ),
     ),
     _GIGACHAT3,
     replace(
@@ -77,6 +101,11 @@ FORMATS = (
         calls=JsonCalls(open=("<|function_call|>", *_MESSAGES)),
         engine_names={},
         source="parser tests of vLLM 0.33 for GigaChat 3.1",
+        quirks=(
+            "The message notation of gigachat3 is read as well.",
+            "The marker is a special token: decode with skip_special_tokens=False or pass token ids.",
+        ),
+        disagreements=("A call that comes in one chunk loses its arguments in vLLM and SGLang.",),
     ),
     Format(
         name="rwkv",
@@ -98,5 +127,10 @@ FORMATS = (
         before_call="\n",
         between_calls="\n",
         source="parser that RWKV-7 G1 is served with",
+        quirks=(
+            "Older outputs have <tool_call> and an object on one line, the closer missing; that is read.",
+            "A Python dict in place of JSON is content.",
+        ),
+        disagreements=("The parser the model is served with reads a Python dict, too.",),
     ),
 )

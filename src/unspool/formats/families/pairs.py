@@ -37,6 +37,8 @@ _SPARK = Format(
     between_calls="\n",
     engine_names={"sglang": ("spark25",)},
     source="SGLang; the template wasn't seen",
+    quirks=("Values are typed by the schema; the text null stays text for a string.",),
+    disagreements=("SGLang makes null of the text null for every type, and gives a call at once.",),
 )
 
 _IQUEST = Format(
@@ -50,6 +52,14 @@ _IQUEST = Format(
     stops=("<|iquest_end|>",),
     engine_names={"sglang": ("iquest_q1",)},
     source="SGLang; the template wasn't seen",
+    quirks=(
+        "Text values are kept as they are, entities and spaces too.",
+        "With thinking on the prompt ends with <think>; pass prompt= otherwise.",
+    ),
+    disagreements=(
+        "Text between a value and the end of the call: SGLang shows all of it as text; for unspool it belongs to "
+        "the value.",
+    ),
 )
 
 FORMATS = (
@@ -65,6 +75,11 @@ FORMATS = (
         ),
         engine_names={"ollama": ("glm-ocr",)},
         source="chat template of zai-org/GLM-4.5V",
+        quirks=(
+            "Boxes may stand anywhere in the content; their markers and <answer> are dropped, the text stays.",
+            "The box markers are special tokens and vanish without skip_special_tokens=False.",
+        ),
+        disagreements=("Engines leave the boxes in or strip them. GLM-OCR goes without thinking in Ollama.",),
     ),
     Format(
         name="ling3",
@@ -78,6 +93,11 @@ FORMATS = (
         between_calls="\n",
         engine_names={"vllm": ("ling3",), "sglang": ("ling3",)},
         source="vLLM 0.33 and llama.cpp's templates",
+        quirks=(
+            "The model writes <think> itself unless the prompt does; enable_thinking is on by default.",
+            "A newline after the name may be missing.",
+        ),
+        disagreements=("A second call in one chunk is lost in SGLang.",),
     ),
     Format(
         name="poolside_v1",
@@ -99,6 +119,12 @@ FORMATS = (
             "ollama": ("laguna", "poolside-v1"),
         },
         source="the template and vLLM 0.33",
+        quirks=(
+            "enable_thinking is off by default for XS, on for S-2.1; the prompt ends with </think> or <think>: "
+            "pass prompt=.",
+            "Reasoning may recur after content. A key without a value is dropped.",
+        ),
+        disagreements=("Ollama also reads calls in <user> tags and bare JSON calls; unspool does not.",),
     ),
     _SPARK,
     replace(
@@ -107,6 +133,11 @@ FORMATS = (
         summary="the calls of spark25",
         aliases=("spark_3",),
         engine_names={},
+        quirks=("Values are typed by the schema; a tool that was not offered is a call all the same.",),
+        disagreements=(
+            "The model's parser removes a call to an unknown tool and a call that is cut off; unspool never "
+            "removes the former.",
+        ),
     ),
     _IQUEST,
     replace(
@@ -116,6 +147,10 @@ FORMATS = (
         aliases=("iquest_coder_v2",),
         calls=map_strings(GLM_CALLS, {"tool_call>": "iquestcoder_tool_call>"}),
         engine_names={},
+        quirks=("iquest_q1 with another outer tag.",),
+        disagreements=(
+            "The model's parser shows a call with leftover text as text; for unspool that belongs to the value.",
+        ),
     ),
     Format(
         name="solar_open2",
@@ -139,6 +174,15 @@ FORMATS = (
         between_calls="\n",
         engine_names={"vllm": ("solar_open2",)},
         source="the checkpoint's vLLM plug-in",
+        quirks=(
+            "With low or minimal effort the prompt holds an empty think pair: pass prompt=.",
+            "A complete call inside the thinking is a call, a mention is reasoning. A missing closer of value or "
+            "call is read.",
+        ),
+        disagreements=(
+            "A call that is cut off: the checkpoint's plug-in gives its text as content. mlx-lm knows only the "
+            "think pair.",
+        ),
     ),
     Format(
         name="k2_horizon",
@@ -159,5 +203,12 @@ FORMATS = (
         between_calls="\n",
         engine_names={"vllm": ("k2_horizon",), "sglang": ("k2_horizon",)},
         source="vLLM 0.33 and llama.cpp's templates",
+        quirks=(
+            "reasoning_effort chooses one of three openers in the prompt; any of the three closers closes it.",
+            "tool_call_format: xml, xml_typed (a type with each value, used if the schema is silent) or json; "
+            "what is there decides.",
+            "The section's tags may be missing. All markers are special tokens: decode with "
+            "skip_special_tokens=False or pass token ids.",
+        ),
     ),
 )

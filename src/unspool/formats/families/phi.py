@@ -18,6 +18,15 @@ _PHI = Format(
     stops=("<|end|>", "<|endoftext|>"),
     engine_names={"vllm": ("phi4_mini_json",), "dynamo": ("phi4",), "bfcl": ("phi_fc",)},
     source="tool templates of vLLM for microsoft/Phi-4-mini-instruct",
+    quirks=(
+        "Three notations are about: functools and a list, a list in tokens, one object in tokens a call. All are "
+        "read.",
+        "A list in tokens without its closer is read; one without brackets is content.",
+    ),
+    disagreements=(
+        "vLLM reads only functools, ends at the first ] even inside arguments, and when streaming gives nothing "
+        "at all.",
+    ),
 )
 
 FORMATS = (
@@ -31,6 +40,13 @@ FORMATS = (
         calls=JsonCalls(open=("<|tool_call|>", "functools"), close=("<|/tool_call|>",), written_list=_INLINE),
         engine_names={},
         source="model card of microsoft/Phi-4-mini-instruct",
+        quirks=(
+            "The closer is often missing; functools before the list is read as well.",
+            "A list without brackets is content.",
+        ),
+        disagreements=(
+            "vLLM's parser does not know this notation; llama.cpp's template writes one object a call.",
+        ),
     ),
     Format(
         name="firefunction",
@@ -44,5 +60,7 @@ FORMATS = (
         before_call_alone=" ",
         engine_names={"llama.cpp": ("firefunction_v2",)},
         source="chat template of fireworks-ai/llama-3-firefunction-v2",
+        quirks=("The marker is an ordinary word behind a space; only a list of calls behind it makes it one.",),
+        disagreements=("Only llama.cpp reads it.",),
     ),
 )

@@ -14,6 +14,7 @@ FORMATS = (
         stops=CHATML_STOPS,
         engine_names={"vllm": ("holo2",)},
         source="chat template of Hcompany/Holo2-8B",
+        quirks=("thinking is on by default; there are no calls, and their letters are content.",),
     ),
     Format(
         name="kimi_vl",
@@ -24,6 +25,7 @@ FORMATS = (
         turns=("<|im_assistant|>assistant<|im_middle|>",),
         stops=("<|im_end|>",),
         source="chat template of moonshotai/Kimi-VL-A3B-Thinking",
+        quirks=("The model writes the opener itself; each marker is one token. There are no calls.",),
     ),
     Format(
         name="identity",
@@ -31,5 +33,6 @@ FORMATS = (
         aliases=("passthrough",),
         engine_names={"vllm": ("identity",), "ollama": ("passthrough",)},
         source="no family: for answers that are wanted as they are",
+        quirks=("For models that neither reason nor call, and for raw text.",),
     ),
 )

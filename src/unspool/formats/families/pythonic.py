@@ -27,6 +27,12 @@ _OLMO3 = Format(
     between_calls="\n",
     engine_names={"vllm": ("olmo3",), "ollama": ("olmo3-think",)},
     source="chat template of allenai/Olmo-3-7B-Think",
+    quirks=(
+        "The prompt ends with <think>. The tags are ordinary text of several tokens.",
+        "Calls are statements, not lines: a string may hold a newline. true and null are read beside True and "
+        "None.",
+    ),
+    disagreements=("A newline in a string breaks parsers that split by lines; unspool's does not.",),
 )
 
 FORMATS = (
@@ -40,6 +46,12 @@ FORMATS = (
         start="",
         engine_names={"ollama": ("olmo3",)},
         source="chat template of allenai/Olmo-3-7B-Instruct",
+        quirks=(
+            "The tags are ordinary text of several tokens; text may stand before and behind them.",
+            "Calls are statements, not lines: a string may hold a newline. true and null are read beside True "
+            "and None.",
+        ),
+        disagreements=("A newline in a string breaks parsers that split by lines; unspool's does not.",),
     ),
     Format(
         name="lfm2",
@@ -61,6 +73,17 @@ FORMATS = (
             "ollama": ("lfm2", "lfm2-thinking"),
         },
         source="chat template of LiquidAI/LFM2.5-1.2B-Thinking",
+        quirks=(
+            "The markers are special tokens: decode with skip_special_tokens=False or pass token ids. The model "
+            "writes <think> itself, or not.",
+            "Newer templates write strings without escaping: a quote ends one only where the call can go on.",
+            "A JSON list between the markers, and a bare list of offered tools, are read. A repetition of the "
+            "call behind its closer is content.",
+        ),
+        disagreements=(
+            "'it's' as a value: vLLM gives the text or invalid JSON, SGLang nothing.",
+            "TRL's response template reads at most three levels of nesting.",
+        ),
     ),
     Format(
         name="minicpm3",
@@ -77,5 +100,7 @@ FORMATS = (
         calls_end="\n",
         engine_names={"bfcl": ("minicpm_fc",)},
         source="chat template of openbmb/MiniCPM3-4B",
+        quirks=("Calls stand before the content. The code fence may be missing.",),
+        disagreements=("Only BFCL has a reader for it.",),
     ),
 )

@@ -27,6 +27,13 @@ _NEMOTRON = Format(
         "ollama": ("nemotron-3-nano", "nemotron-3.5-nano"),
     },
     source="chat template of nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+    quirks=(
+        "enable_thinking=False makes the prompt end with <think></think>: pass prompt=.",
+        "Super and Ultra write no newlines around </think>; their outputs are read, too.",
+    ),
+    disagreements=(
+        "force_nonempty_content: engines give the reasoning as content if there is none; unspool never does.",
+    ),
 )
 
 FORMATS = (
@@ -42,6 +49,14 @@ FORMATS = (
         between_calls="\n",
         engine_names={"vllm": ("mimo",), "sglang": ("mimo",)},
         source="chat template of XiaomiMiMo/MiMo-V2-Flash",
+        quirks=(
+            "enable_thinking decides. Where the template opens <think> in the prompt, pass prompt=.",
+            "Values have no newlines around them; whatever is there belongs to the value.",
+        ),
+        disagreements=(
+            "SGLang turns &lt; in values into <; vLLM and unspool leave it.",
+            "Thinking is on by default in vLLM, off in SGLang.",
+        ),
     ),
     Format(
         name="seed_oss",
@@ -66,6 +81,16 @@ FORMATS = (
         content_end="\n",
         engine_names={"vllm": ("seed_oss",)},
         source="chat template of ByteDance-Seed/Seed-OSS-36B-Instruct",
+        quirks=(
+            "thinking_budget: the model writes notes on it inside reasoning; their markers are dropped, their "
+            "text is reasoning.",
+            "With budget 0 the prompt ends inside reasoning and a note: pass prompt=.",
+            "The template writes lists and objects as Python; both notations are read.",
+        ),
+        disagreements=(
+            "None and quotes of Python in a list or object: vLLM leaves text, SGLang has no parser, unspool "
+            "gives JSON.",
+        ),
     ),
     Format(
         name="step3p5",
@@ -79,6 +104,11 @@ FORMATS = (
         stops=CHATML_STOPS,
         engine_names={"vllm": ("step3p5", "step5"), "sglang": ("step3p5",), "vllm-mlx": ("step3p5",)},
         source="chat template of stepfun-ai/Step-3.5-Flash",
+        quirks=(
+            "The prompt always opens <think>; there is no switch.",
+            "Nothing stands between calls, or between content and a call. Step-5 writes the same.",
+        ),
+        disagreements=("vLLM's step5 keeps whitespace around content, its step3p5 trims one newline.",),
     ),
     _NEMOTRON,
     replace(
@@ -90,6 +120,13 @@ FORMATS = (
         reasoning=(replace(THINK, close_pad="", after=""),),
         engine_names={},
         source="chat template of nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16",
+        quirks=(
+            "enable_thinking=False makes the prompt end with <think></think>: pass prompt=.",
+            "Take nemotron_v3 for Nano: here its newlines around </think> are text.",
+        ),
+        disagreements=(
+            "force_nonempty_content: engines give the reasoning as content if there is none; unspool never does.",
+        ),
     ),
     replace(
         _NEMOTRON,
@@ -100,6 +137,11 @@ FORMATS = (
         reasoning=(replace(THINK, after="\n", after_accepts="\n\n", after_prompt=""),),
         engine_names={"vllm": ("granite_thinking_parser",), "sglang": ("granite_thinking_parser",)},
         source="vLLM 0.33 and SGLang; the template wasn't seen",
+        quirks=(
+            "enable_thinking=False makes the prompt end with <think></think>: pass prompt=.",
+            "One or two newlines behind </think> are framing, more are content.",
+        ),
+        disagreements=("vLLM strips all newlines before content.",),
     ),
     replace(
         next(fmt for fmt in _QWEN if fmt.name == "qwen3_5"),
@@ -110,5 +152,10 @@ FORMATS = (
         text_filter="escapes",
         engine_names={"vllm": ("minicpmv",)},
         source="vLLM 0.33; the template wasn't seen",
+        quirks=(
+            "A backslash and n become a newline in content and reasoning, but not in code, formulas or arguments.",
+            "Terminators that leak into the text are dropped.",
+        ),
+        disagreements=(),
     ),
 )

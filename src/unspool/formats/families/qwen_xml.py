@@ -42,6 +42,19 @@ _CODER = Format(
         "canitoolcall": ("qwen3-xml",),
     },
     source="chat template of Qwen/Qwen3-Coder-30B-A3B-Instruct",
+    quirks=(
+        "<tool_call> may be missing, as may </parameter> and </function>; several functions may share one pair.",
+        "One newline on both sides of a value is framing, more belong to it. </parameter> inside a value is text "
+        "unless a closer is due.",
+        "Values are typed by the schema; True, None and Python lists are read, since templates print them.",
+    ),
+    disagreements=(
+        "null for a string: SGLang makes it null, vLLM and unspool keep the text.",
+        "1_000 for an integer: vLLM and SGLang make it 1000, unspool keeps the text.",
+        "A parameter closed only by </function>: vLLM loses it, or streams invalid JSON.",
+        "</parameter> inside a value cuts it in vLLM and SGLang.",
+        "Text behind the calls: SGLang drops it; vLLM drops it in whole answers and keeps it when streaming.",
+    ),
 )
 
 FORMATS = (
@@ -51,7 +64,7 @@ FORMATS = (
         name="qwen3_5",
         summary="the calls of qwen3_coder after reasoning in <think>, which the prompt opens",
         aliases=("qwen3.5", "qwen3.6", "qwen3.8", "qwen35", "nanbeige", "ornith"),
-        models=("Qwen/Qwen3.5-9B", "Qwen/Qwen3.6-35B-A3B", "Qwen/Qwen3.8-27B", "Nanbeige/Nanbeige4-3B"),
+        models=("Qwen/Qwen3.5-9B", "Qwen/Qwen3.6-35B-A3B", "Qwen/Qwen3.8-27B", "Nanbeige/Nanbeige4.1-3B"),
         reasoning=(THINK,),
         start="<think>\n",
         before_call="\n\n",
@@ -61,5 +74,15 @@ FORMATS = (
             "ollama": ("qwen3.5", "ornith"),
         },
         source="chat template of Qwen/Qwen3.5-9B",
+        quirks=(
+            "enable_thinking=False puts an empty block into the prompt: pass prompt=.",
+            "A call without </think> before it, a known slip, ends the reasoning; a quoted <tool_call> does not.",
+            "Qwen3.5's template prints True and None, Qwen3.6's JSON; both are read.",
+        ),
+        disagreements=(
+            "<tool_call> mentioned in reasoning: vLLM loses the rest of the output, SGLang does so when "
+            "streaming.",
+            "None for a parameter that may be null: vLLM and SGLang keep the text, unspool gives null.",
+        ),
     ),
 )

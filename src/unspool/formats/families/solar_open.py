@@ -39,5 +39,11 @@ FORMATS = (
         stops=("<|calls|>", "<|flush|>"),
         engine_names={"vllm": ("solar_open",)},
         source="chat template of upstage/Solar-Open-100B",
+        quirks=(
+            "The call's id on the wire has 10 letters or digits; unspool makes ids of its own.",
+            "<|calls|> and <|flush|> end a turn, <|end|> only a message. Arguments that are no JSON object make "
+            "the text content.",
+        ),
+        disagreements=("The plug-in tries JSON5 and Python when arguments are no JSON.",),
     ),
 )

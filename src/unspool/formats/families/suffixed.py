@@ -41,6 +41,14 @@ _V3 = Format(
     suffix=":opensource",
     engine_names={"vllm": ("hy_v3",), "sglang": ("hunyuan",)},
     source="vLLM 0.33 and SGLang; the template wasn't seen",
+    quirks=(
+        "Each marker ends with a suffix of the checkpoint's own; the vocabulary or the prompt tells it: pass "
+        "tokenizer= or prompt=. Markers without one are read as well.",
+        "reasoning_effort is no_think by default; the model then writes content alone.",
+    ),
+    disagreements=(
+        "vLLM types by the first letters of a type's name and knows no null; unspool follows the schema.",
+    ),
 )
 
 FORMATS = (
@@ -57,5 +65,11 @@ FORMATS = (
         # Each checkpoint has its own; without vocabulary or prompt, that of the one seen.
         suffix=":6124c78e",
         engine_names={"vllm": ("hy_v4",)},
+        quirks=(
+            "The suffix of each checkpoint comes from its vocabulary or the prompt: pass tokenizer= or prompt=.",
+            "reasoning_effort is high by default: the prompt opens the reasoning.",
+            "Newlines between elements, as in hy_v3, are read.",
+        ),
+        disagreements=("vLLM takes the suffix from the tokenizer alone.",),
     ),
 )

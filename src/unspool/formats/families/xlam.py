@@ -22,5 +22,11 @@ FORMATS = (
         stops=("<|eot_id|>", "<|im_end|>"),
         engine_names={"vllm": ("xlam",), "vllm-mlx": ("xlam",), "smg": ("json",)},
         source="model card of Salesforce/Llama-xLAM-2-8b-fc-r",
+        quirks=(
+            "Calls have no markers, so a JSON answer looks the same: only offered names make calls.",
+            "A list may stand in a code fence behind text, behind [TOOL_CALLS], in <tool_call> or behind "
+            "reasoning; objects may be joined by ;.",
+        ),
+        disagreements=("A list whose names are no tools is content; streaming, vLLM makes calls of it.",),
     ),
 )
