@@ -31,7 +31,7 @@ _SECTION = NamedCalls(
 
 def dsml(section: str, space: str, mark: str = "｜DSML｜") -> TaggedCalls:
     """DSML with this section tag and marker; V4.1 writes a space after the marker, some outputs leave it out."""
-    others = ("function_calls", "tool_calls", " calls", "toolcalls", "tool")
+    others = ("function_calls", "tool_calls", "calls", " calls", "toolcalls", "tool")
     sections = (f"{mark}{space}{section}", *(mark + name for name in others))
 
     def spelled(before: str, name: str, after: str = "") -> tuple[str, ...]:
