@@ -7,7 +7,7 @@ text it is text, before a marker it is framing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from unspool.parsing.calls import element_calls, json_calls, named_calls, python_calls, tagged_calls
@@ -25,9 +25,10 @@ from unspool.parsing.declaration import (
 from unspool.parsing.grammar import Grammar
 from unspool.parsing.reader import Reader
 from unspool.parsing.regions import regions
-from unspool.parsing.scanner import Watch
+from unspool.parsing.scanner import Watch, pattern
 from unspool.parsing.signals import HOLD, NotACall, Steps, Unfinished, content_sink, no_space, reasoning_sink
 
+_words = pattern(r"[\w\s]*+").fullmatch
 _READERS: dict[type, Callable[[Reader, Any, str], Steps[None]]] = {
     JsonCalls: json_calls,
     NamedCalls: named_calls,
@@ -98,13 +99,14 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
         found = watch.find(r.text, r.pos, r.final)
         end = found.start() if found else len(r.text)
         if found is None and r.final:
-            end = _content_end(r, g.format.content_end)
+            end = min(_content_end(r, g.format.content_end), begun := _cut_marker(r, watch, g.marks))
+            r.content(end)
+            r.take(begun, "framing", "layout at the end")
+            r.take(len(r.text), "cut", "a marker cut by the token limit")
+            return None
         if end > r.pos:
             r.content(end)
         if found is None:
-            if r.final:
-                r.take(len(r.text), "framing", "layout at the end")
-                return None
             r.flow(watch.stop, content_sink)
             yield
             continue
@@ -174,6 +176,19 @@ def _next_turn(r: Reader) -> Steps[None]:
         if r.final:
             return
         yield
+
+
+def _cut_marker(r: Reader, watch: Watch, marks: Iterable[str]) -> int:
+    """Where, in a text that the token limit has cut, at least half of a marker begins; else where the text ends.
+
+    Letters alone are a word, whatever they begin.
+    """
+    found = watch.find(r.text, r.pos, False) if r.cut else None
+    if found is not None and not found.lastindex:
+        begun = r.text[r.space_end(found.start()) :]
+        if any(2 * len(begun) >= len(mark) for mark in marks if mark.startswith(begun)) and not _words(begun):
+            return found.start()
+    return len(r.text)
 
 
 def _content_end(r: Reader, pad: str) -> int:
@@ -255,10 +270,12 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
         yield from r.pad(block.open_pad, "layout after the reasoning opener")
     while True:
         found = watch.find(r.text, r.pos, r.final)
+        if found is None and r.final:
+            r.reasoning(_cut_marker(r, watch, (block.close, *block.closes_too, *g.calls)))
+            r.take(len(r.text), "cut", "a marker cut by the token limit")
+            return False
         r.reasoning(found.start() if found else len(r.text))
         if found is None or not found.lastindex:
-            if r.final:
-                return False
             if found is None:
                 r.flow(watch.stop, reasoning_sink)
             else:
