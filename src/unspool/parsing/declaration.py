@@ -384,7 +384,8 @@ class Format:
     follows content that ends the turn, ``calls_end`` (a pad) the calls, ``turn_end`` closes the turn.
     ``calls_first``: the template writes calls before content, ``calls_end`` between them. ``evidence`` are texts
     that each chat template of the family has, all of them; without any, the openers of its calls are
-    (:mod:`unspool.formats.evidence`). ``suffix`` is what stands for ``{suffix}`` in the markers when neither
+    (:mod:`unspool.formats.evidence`). ``by_name_only``: no template tells the family from others, or none was seen,
+    so detection never finds it. ``suffix`` is what stands for ``{suffix}`` in the markers when neither
     vocabulary nor prompt says. ``text_filter`` names a class of ``parsing/filters.py`` that mends content and
     reasoning. For readers of the docs: ``quirks`` are what models and templates of the family do that the samples
     don't show, ``disagreements`` what other engines make of it.
@@ -414,6 +415,7 @@ class Format:
     suffix: str | None = None
     text_filter: Literal["", "escapes"] = ""
     evidence: tuple[str, ...] = field(default=(), metadata={"of_the_output": False})
+    by_name_only: bool = False
     engine_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     source: str = ""
     quirks: tuple[str, ...] = ()

@@ -67,6 +67,7 @@ FORMATS = (
         ),
         turns=("<|start|>assistant", "<|start|> assistant"),
         stops=_STOPS,
+        evidence=("<|start|>", "<|channel|>", "<|message|>", "LLM-jp"),
         source="recorded outputs of llm-jp-4.1-8b-thinking and Ollama's and llama.cpp's handlers of it",
     ),
     Format(

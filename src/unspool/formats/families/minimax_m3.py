@@ -21,6 +21,7 @@ FORMATS = (
         ),
         before_call="\n",
         between_calls="\n",
+        evidence=("]<]minimax[>[<tool_call>",),
         engine_names={
             "vllm": ("minimax_m3",),
             "sglang": ("minimax-m3",),

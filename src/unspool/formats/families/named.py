@@ -28,6 +28,7 @@ _FUNCTIONARY = Format(
     turns=_LLAMA_TURNS,
     start=">>>",
     stops=_LLAMA_STOPS,
+    evidence=(">>>all\n",),
     engine_names={"vllm-mlx": ("functionary", "meetkai"), "llama.cpp": ("functionary_v3.2",)},
     source="chat template of meetkai/functionary-small-v3.2",
 )
@@ -44,6 +45,7 @@ FORMATS = (
         calls=_ELEMENT,
         also=(),
         start="",
+        evidence=("<function=", "</function>", "<|start_header_id|>"),
         engine_names={"llama.cpp": ("functionary_v3.1",)},
         source="chat template of meetkai/functionary-small-v3.1",
     ),
@@ -72,6 +74,7 @@ FORMATS = (
         turns=("<|assistant|>",),
         stops=("<|observation|>", "<|user|>", "<|endoftext|>"),
         between_calls="\n",
+        evidence=("[gMASK]<sop>", "可用工具"),
         engine_names={"bfcl": ("glm",)},
         source="chat template of zai-org/glm-4-9b-chat",
     ),
@@ -113,6 +116,7 @@ FORMATS = (
             type_header=True,
             list_body=True,
         ),
+        evidence=("<tool_call>function\n",),
         source="parser that Step-Audio 2 is served with",
     ),
     Format(
@@ -134,6 +138,7 @@ FORMATS = (
         between_calls="\n",
         turns=_LLAMA_TURNS,
         stops=_LLAMA_STOPS,
+        evidence=("<tool:", "</tool>"),
         source="parser in a vLLM fork for facebook/cwm",
     ),
 )

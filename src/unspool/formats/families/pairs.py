@@ -35,6 +35,7 @@ _SPARK = Format(
     calls=replace(GLM_CALLS, written=TaggedLayout(after_header="\n")),
     before_call="\n",
     between_calls="\n",
+    by_name_only=True,
     engine_names={"sglang": ("spark25",)},
     source="SGLang; the template wasn't seen",
 )
@@ -48,6 +49,7 @@ _IQUEST = Format(
     turns=("<|iquest_assistant|>",),
     start="<think>",
     stops=("<|iquest_end|>",),
+    evidence=("<iquest_tool_call>",),
     engine_names={"sglang": ("iquest_q1",)},
     source="SGLang; the template wasn't seen",
 )
@@ -63,6 +65,7 @@ FORMATS = (
             Frame("<|begin_of_box|>", "<|end_of_box|>", written="never"),
             Frame("<answer>", "</answer>", written="never"),
         ),
+        evidence=("<tool_call>", "<arg_key>", "<|begin_of_image|>"),
         engine_names={"ollama": ("glm-ocr",)},
         source="chat template of zai-org/GLM-4.5V",
     ),
@@ -76,6 +79,7 @@ FORMATS = (
         stops=("<|role_end|>",),
         before_call="\n",
         between_calls="\n",
+        evidence=("<tool_call>", "<arg_key>", "<role>ASSISTANT</role>"),
         engine_names={"vllm": ("ling3",), "sglang": ("ling3",)},
         source="vLLM 0.33 and llama.cpp's templates",
     ),
@@ -91,6 +95,7 @@ FORMATS = (
         before_call="\n",
         before_call_alone="\n",
         between_calls="\n",
+        evidence=("<tool_call>", "<arg_key>", "<assistant>"),
         engine_names={
             "vllm": ("poolside_v1",),
             "sglang": ("poolside_v1",),
@@ -106,6 +111,7 @@ FORMATS = (
         name="spark3",
         summary="the calls of spark25",
         aliases=("spark_3",),
+        by_name_only=True,
         engine_names={},
     ),
     _IQUEST,
@@ -115,6 +121,7 @@ FORMATS = (
         summary="the calls of iquest_q1 in <iquestcoder_tool_call>",
         aliases=("iquest_coder_v2",),
         calls=map_strings(GLM_CALLS, {"tool_call>": "iquestcoder_tool_call>"}),
+        evidence=("<iquestcoder_tool_call>",),
         engine_names={},
     ),
     Format(
@@ -157,6 +164,7 @@ FORMATS = (
         start="<ifm|think>\n",
         stops=("<|ifm|im_end|>",),
         between_calls="\n",
+        evidence=("<ifm|tool_calls>", "<ifm|tool_call>"),
         engine_names={"vllm": ("k2_horizon",), "sglang": ("k2_horizon",)},
         source="vLLM 0.33 and llama.cpp's templates",
     ),

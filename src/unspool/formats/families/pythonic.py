@@ -75,6 +75,7 @@ FORMATS = (
         between_calls="\n",
         calls_first=True,
         calls_end="\n",
+        evidence=("<|tool_call_start|>", "<|thought_start|>"),
         engine_names={"bfcl": ("minicpm_fc",)},
         source="chat template of openbmb/MiniCPM3-4B",
     ),

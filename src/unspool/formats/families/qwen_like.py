@@ -7,6 +7,8 @@ from unspool.formats.families.qwen_xml import FORMATS as _QWEN
 from unspool.formats.families.qwen_xml import QWEN_XML
 from unspool.parsing.declaration import Format, Reasoning, map_strings
 
+_ELEMENTS = ("<tool_call>", "<function=", "<parameter=")
+
 _NEMOTRON = Format(
     name="nemotron_v3",
     summary="the calls of qwen3_coder after reasoning in <think>, which the prompt opens; one newline behind it",
@@ -20,6 +22,7 @@ _NEMOTRON = Format(
     before_call="\n",
     between_calls="\n",
     calls_end="\n",
+    evidence=(*_ELEMENTS, "truncate_history_thinking"),
     engine_names={
         "vllm": ("nemotron_v3",),
         "sglang": ("nemotron_3",),
@@ -40,6 +43,7 @@ FORMATS = (
         stops=CHATML_STOPS,
         before_call="\n",
         between_calls="\n",
+        evidence=(*_ELEMENTS, "keep_all_reasoning"),
         engine_names={"vllm": ("mimo",), "sglang": ("mimo",)},
         source="chat template of XiaomiMiMo/MiMo-V2-Flash",
     ),
@@ -77,6 +81,7 @@ FORMATS = (
         turns=CHATML_TURNS,
         start="<think>\n",
         stops=CHATML_STOPS,
+        evidence=(*_ELEMENTS, "<|im_start|>tool_response"),
         engine_names={"vllm": ("step3p5", "step5"), "sglang": ("step3p5",), "vllm-mlx": ("step3p5",)},
         source="chat template of stepfun-ai/Step-3.5-Flash",
     ),
@@ -88,6 +93,7 @@ FORMATS = (
         aliases=("nemotron_super_v3", "nemotron_ultra_v3"),
         models=("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16",),
         reasoning=(replace(THINK, close_pad="", after=""),),
+        evidence=(*_ELEMENTS, "truncate_history_thinking", 'message.reasoning_content ~ "</think>"'),
         engine_names={},
         source="chat template of nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16",
     ),
@@ -98,6 +104,7 @@ FORMATS = (
         aliases=("granite4.2", "granite_4.2", "granite42"),
         models=(),
         reasoning=(replace(THINK, after="\n", after_accepts="\n\n", after_prompt=""),),
+        evidence=(*_ELEMENTS, "truncate_history_thinking", "defer_loading"),
         engine_names={"vllm": ("granite_thinking_parser",), "sglang": ("granite_thinking_parser",)},
         source="vLLM 0.33 and SGLang; the template wasn't seen",
     ),
@@ -108,6 +115,7 @@ FORMATS = (
         aliases=("minicpmv", "minicpm_v_4_6", "minicpm_o"),
         models=(),
         text_filter="escapes",
+        evidence=(*_ELEMENTS, "ns.parts"),
         engine_names={"vllm": ("minicpmv",)},
         source="vLLM 0.33; the template wasn't seen",
     ),

@@ -39,6 +39,7 @@ _V3 = Format(
     also=(_PLAIN,),
     between_calls="\n",
     suffix=":opensource",
+    evidence=tuple(f"<{tag}{SUFFIX}>" for tag in ("tool_calls", "tool_call", "tool_sep", "arg_key", "arg_value")),
     engine_names={"vllm": ("hy_v3",), "sglang": ("hunyuan",)},
     source="vLLM 0.33 and SGLang; the template wasn't seen",
 )
@@ -54,6 +55,7 @@ FORMATS = (
         also=(_PLAIN_V4,),
         start=f"<think{SUFFIX}>",
         between_calls="",
+        evidence=(),
         # Each checkpoint has its own; without vocabulary or prompt, that of the one seen.
         suffix=":6124c78e",
         engine_names={"vllm": ("hy_v4",)},
