@@ -26,7 +26,8 @@ lfm2                lfm2_v2 lfm2_v2_training lfm2_2_5 lfm2_2_5_v2 lfm2_2_5_vl
 llama3_json         llama3_1 llama3_2
 muse_glimmer        muse_glimmer muse_glimmer_training
 nemotron_v3         nemotron_3_nano nemotron_3_nano_training nemotron_3_super nemotron_3_super_training
-nemotron_v3_super   nemotron_3_5_lightning nemotron_3_5_lightning_training nemotron_3_ultra nemotron_3_ultra_training
+nemotron_v3_super   nemotron_3_5_lightning nemotron_3_5_lightning_training
+nemotron_v3_super   nemotron_3_ultra nemotron_3_ultra_training
 qwen3_5             qwen3_5_nothink qwen3_5_nothink_training qwen3_5_think qwen3_5_think_training
 qwen3_5             qwen3_6 qwen3_6_training qwen3_8 qwen3_8_training
 """
@@ -71,6 +72,7 @@ jamba               ai21labs-Jamba-tiny-dev
 kimi_k2             Kimi-K2-Instruct Kimi-K2-Thinking moonshotai-Kimi-K2-Instruct moonshotai-Kimi-K2-Instruct-0905
 kimi_k2             moonshotai-Kimi-K2-Thinking moonshotai-Kimi-Linear-48B-A3B-Instruct
 kimi_k2_thinking    moonshotai-Kimi-K2.5 moonshotai-Kimi-K2.6 moonshotai-Kimi-K2.7-Code
+laguna_xs           poolside-Laguna-XS.2 poolside-Laguna-XS-2.1
 lfm2                LFM2.5-8B-A1B
 ling3               inclusionAI-Ring-2.6-1T
 llama3_json         meta-llama-Llama-3.1-8B-Instruct meta-llama-Llama-3.2-3B-Instruct
@@ -94,7 +96,7 @@ nemotron_nano_v2    nvidia-Llama-3_3-Nemotron-Super-49B-v1_5
 nemotron_v3         NVIDIA-Nemotron-3-Nano-30B-A3B-BF16 unsloth-NVIDIA-Nemotron-3-Nano-4B
 olmo3               allenai-Olmo-3-7B-Think allenai-Olmo-3-32B-Think
 olmo3_instruct      allenai-Olmo-3-7B-Instruct
-poolside_v1         poolside-Laguna-XS.2 poolside-Laguna-S-2.1
+poolside_v1         poolside-Laguna-S-2.1
 pythonic            trl-internal-testing-tiny-Llama4ForCausalLM
 qwen3_5             Qwen-Qwen3.5-0.8B Qwen-Qwen3.6-35B-A3B Qwen3.5-4B unsloth-Ornith-1.0-9B
 qwen3_5             Nanbeige-Nanbeige4.2-3B

@@ -19,6 +19,9 @@ FORMATS = (
             element_close=_MARK + "</",
             layout="\n",
         ),
+        turns=("]~b]ai\n",),
+        stops=("[e~[",),
+        next_turns=("]~b]",),
         before_call="\n",
         between_calls="\n",
         evidence=("]<]minimax[>[<tool_call>",),
@@ -27,6 +30,6 @@ FORMATS = (
             "sglang": ("minimax-m3",),
             "dynamo": ("minimax_m3",),
         },
-        source="vLLM 0.33 and llama.cpp's templates",
+        source="chat template of MiniMaxAI/MiniMax-M3, vLLM 0.33",
     ),
 )

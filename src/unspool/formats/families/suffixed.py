@@ -34,14 +34,17 @@ _V3 = Format(
     name="hy_v3",
     summary="sections of <tool_call>NAME<tool_sep> with <arg_key>/<arg_value> pairs; each marker has a suffix",
     aliases=("hunyuan_v3", "hyv3"),
+    models=("tencent/Hy3", "tencent/Hy3-preview"),
     reasoning=_REASONING,
     calls=_own(_PLAIN),
     also=(_PLAIN,),
+    turns=(f"<｜hy_Assistant{SUFFIX}｜>", "<｜hy_Assistant｜>"),
+    stops=(f"<｜hy_eos{SUFFIX}｜>", "<｜hy_eos｜>"),
     between_calls="\n",
     suffix=":opensource",
     evidence=tuple(f"<{tag}{SUFFIX}>" for tag in ("tool_calls", "tool_call", "tool_sep", "arg_key", "arg_value")),
     engine_names={"vllm": ("hy_v3",), "sglang": ("hunyuan",)},
-    source="vLLM 0.33 and SGLang; the template wasn't seen",
+    source="chat template of tencent/Hy3",
 )
 
 FORMATS = (
@@ -51,6 +54,9 @@ FORMATS = (
         name="hy_v4",
         summary="hy_v3 without layout and without <tool_sep>; the prompt opens <think>",
         aliases=("hunyuan_v4", "hyv4"),
+        models=(),
+        turns=(),
+        stops=(),
         calls=_own(_PLAIN_V4),
         also=(_PLAIN_V4,),
         start=f"<think{SUFFIX}>",
@@ -59,5 +65,6 @@ FORMATS = (
         # Each checkpoint has its own; without vocabulary or prompt, that of the one seen.
         suffix=":6124c78e",
         engine_names={"vllm": ("hy_v4",)},
+        source="vLLM 0.33 and SGLang; the template wasn't seen",
     ),
 )
