@@ -73,7 +73,6 @@ FORMATS = (
         calls=NamedCalls(header_end=("\n",), written_header="{name}\n", offered_only=True),
         turns=("<|assistant|>",),
         stops=("<|observation|>", "<|user|>", "<|endoftext|>"),
-        lead_accepts="\n",
         between_calls="\n",
         evidence=("[gMASK]<sop>", "可用工具"),
         engine_names={"bfcl": ("glm",)},
