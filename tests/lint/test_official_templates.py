@@ -58,7 +58,7 @@ CohereForAI-c4ai-command-r-plus-tool_use
 # It takes its tools as a variable of its own.
 fireworks-ai-llama-3-firefunction-v2
     fails: answer, reasoning, CALLS, answer to a result, follow-up
-# Behind the opener of the turn, an answer has a newline in front of it, which is read as part of it; a call has none.
+# Answers, but not calls, have a newline in front, which is read as part of them.
 zai-org-GLM-4-9B-0414 zai-org-glm-4-9b-chat
     differs: answer, reasoning, follow-up
 # It breaks without tools.
