@@ -104,7 +104,8 @@ def test_what_is_not_said_to_be_lost_comes_back(name: str) -> None:
                 call["function"]["arguments"] = json.loads(call["function"]["arguments"])
         assert kept == said
         without_loss += 1
-    assert without_loss >= 3
+    # Without calls of its own a format can carry no more than text, and reasoning if it has any.
+    assert without_loss >= (3 if unspool.get_format(name).calls is not None else 1)
 
 
 def test_reasoning_that_the_target_lacks_is_left_out_and_said() -> None:

@@ -14,6 +14,7 @@ from unspool.parsing.declaration import Format, JsonCalls, PythonCalls, Reasonin
 
 CHATML = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 THINKING = "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
+ELEMENTS = "<tool_call>\n<function={{ name }}>\n<parameter={{ key }}>\n"
 CALLS = "{% for call in message.tool_calls %}{{ call }}{% endfor %}"
 
 
@@ -48,34 +49,87 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
         ("<|start|>assistant<|channel|>analysis<|message|>{{ text }}", "gpt_oss"),
         ('<|start_header_id|>{{ "\\"parameters\\": " }}', "llama3_json"),
         ("<|header_start|>assistant<|header_end|>{{ text }}", "pythonic"),
-        ("trained by LLM-jp<|start|>assistant<|channel|>analysis<|message|>", "llmjp4"),
-        ("<|start|>assistant<|channel|>analysis<|message|><rfl:parameter name=", "beam"),
-        ("<|start|>assistant to=user<|message|><atem:function_calls>", "muse_glimmer"),
-        ("<|message_model|><|content_invoke_tool_json|>", "inkling"),
+        ("trained by LLM-jp<|start|>assistant<|channel|>analysis<|message|>{{ text }}", "llmjp4"),
+        ("<|start|>assistant<|channel|>analysis<|message|><rfl:parameter name={{ key }}", "beam"),
+        ("<|start|>assistant to=user<|message|><atem:function_calls>{{ calls }}", "muse_glimmer"),
+        ("<|message_model|><|content_invoke_tool_json|>{{ call }}", "inkling"),
         ("<|begin|>assistant<|tool_calls|><|tool_call:begin|>{{ id }}<|tool_call:args|>", "solar_open"),
-        ("<|im_start|>assistant -> tool/function_call\n", "hyperclovax"),
+        ("<|im_start|>assistant -> tool/function_call\n{{ calls }}", "hyperclovax"),
         ("<seed:tool_call>\n<function={{ name }}>\n<parameter={{ key }}>", "seed_oss"),
-        ("]<]minimax[>[<tool_call>", "minimax_m3"),
+        ("]<]minimax[>[<tool_call>{{ calls }}", "minimax_m3"),
         ("<minimax:tool_call><invoke name={{ name }}>", "minimax_m2"),
-        ("<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name=", "step3"),
-        ("<dots_function_call><invoke name=", "dots"),
+        ("<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name={{ name }}>", "step3"),
+        ("<dots_function_call><invoke name={{ name }}>", "dots"),
         ("<iquestcoder_tool_call>{{ name }}<arg_key>", "iquest_coder"),
         ("<iquest_tool_call>{{ name }}<arg_key>", "iquest_q1"),
         ("<ifm|tool_calls><ifm|tool_call>{{ name }}", "k2_horizon"),
         ("<|tool_call:start|>{{ name }}<|tool_arg:start|>", "solar_open2"),
-        ("<｜GCML｜tool_calls>", "gigachat35"),
+        ("<｜GCML｜tool_calls>{{ calls }}", "gigachat35"),
         ("<start_function_call>call:{{ name }}", "functiongemma"),
-        ("<|begin_of_box|><tool_call>{{ name }}<arg_key>", "glm4v"),
+        ("<|begin_of_image|><tool_call>{{ name }}<arg_key>", "glm4v"),
         ("<role>ASSISTANT</role><tool_call>{{ name }}<arg_key>", "ling3"),
         ("<assistant><tool_call>{{ name }}<arg_key>", "poolside_v1"),
         ('<function name="{{ name }}"><param name="{{ key }}">', "minicpm5"),
+        ("<|start_of_role|>assistant<|end_of_role|><tool_call>{{ call | tojson }}", "granite4"),
+        ("<|start_of_role|>assistant<|end_of_role|><|tool_call|>{{ calls | tojson }}", "granite_30"),
+        ("<think><|start_of_role|>assistant<|end_of_role|><|tool_call|>{{ calls | tojson }}", "granite"),
+        ("{{ '\\n<response>\\n' + text + '\\n</response>\\n' }}<tool_call>\n{{ call }}", "ernie45"),
+        ("<tool_call>function\n{{ name }}\n{{ arguments }}</tool_call>", "step_audio2"),
+        ("<|bom|><|assistant|> <tool_calls>[{{ call }}]", "jamba"),
+        ("<think></think><answer><tool_calls>[{{ call }}]", "hunyuan_a13b"),
+        ("[BEGIN FINAL RESPONSE]<tool_calls>[{{ call }}]", "apriel"),
+        ("<beginning_of_sentence>ai name=assistant<tool_calls>\n{{ call }}", "minimax_m1"),
+        ("<|tool_call_start|>[{{ name }}()]" + CHATML, "lfm2"),
+        ("<|thought_start|><|tool_call_start|>\n```python\n{{ name }}()" + CHATML, "minicpm3"),
+        ("[unused9]助手：[unused11]{{ calls }}[unused12][unused10]", "openpangu"),
+        ("<think>" + ELEMENTS + "{{ truncate_history_thinking }}" + THINKING, "nemotron_v3"),
+        (
+            "<think>" + ELEMENTS + "{{ truncate_history_thinking }}{{ defer_loading }}" + THINKING,
+            "granite_thinking",
+        ),
+        ("<think>" + ELEMENTS + "{{ keep_all_reasoning }}" + CHATML, "mimo"),
+        ("<think>" + ELEMENTS + "<|im_start|>tool_response\n" + THINKING, "step3p5"),
+        ("[gMASK]<sop># 可用工具\n{{ tools }}<|assistant|>", "chatglm4"),
+        ("<tool_calls:own><tool_call:own>{{ name }}<tool_sep:own><arg_key:own><arg_value:own>", "hy_v3"),
+        ("<tool_calls><tool_call>{{ name }}<tool_sep><arg_key><arg_value>", "hy_v3"),
+        ("<tool_calls:own><tool_call:own>{{ name }}<arg_key:own><arg_value:own>", "hy_v4"),
+        ("Assistant: **Tool Call:**\n```json\n{{ call }}", "rwkv"),
+        ('[{"name": "tool_call_name", "arguments": {}}]{{ tools }}', "xlam"),
     ],
 )
 def test_a_template_shows_its_format(template: str, expected: str) -> None:
     found = unspool.detect(template)
     assert found.format is unspool.get_format(expected)
     assert (found.where, found.shows_calls) == ("chat template", True)
-    assert found.evidence == evidence(found.format)
+    if found.format.suffix is None:
+        assert found.evidence == evidence(found.format)
+
+
+def test_the_suffix_of_a_checkpoint_is_part_of_what_was_seen() -> None:
+    found = unspool.detect("<tool_calls:own><tool_call:own>{{ name }}<tool_sep:own><arg_key:own><arg_value:own>")
+    assert found.evidence == (
+        *("<tool_calls:own>", "<tool_call:own>", "<tool_sep:own>", "<arg_key:own>", "<arg_value:own>"),
+    )
+    tokens = ("<tool_calls:x>", "<tool_call:x>", "<arg_key:x>", "<arg_value:x>")
+    assert unspool.detect(Tokenizer(*tokens)).format.name == "hy_v4"
+    assert unspool.detect(Tokenizer(*tokens, "<tool_sep:x>")).format.name == "hy_v3"
+
+
+BY_NAME_ONLY = {
+    "muse": "no public template; muse_glimmer has the same markers",
+    "spark25": "no template seen; its markers are those of glm45",
+    "spark3": "no template seen; its markers are those of glm45",
+    "trinity": "templates differ in nothing from those of hermes and qwen3_thinking",
+}
+
+
+def test_what_no_template_tells_is_found_by_name_only() -> None:
+    assert {fmt.name for fmt in unspool.formats() if fmt.by_name_only} == set(BY_NAME_ONLY)
+    unspool.register(replace(MADE_UP, by_name_only=True))
+    with pytest.raises(unspool.UndetectedFormatError):
+        unspool.detect("<|bot|><muse></muse><gadget>{{ call }}</gadget>")
+    with pytest.raises(unspool.UndetectedFormatError):
+        unspool.detect(Tokenizer("<gadget>"))
 
 
 def test_the_reason_names_what_was_seen() -> None:
@@ -267,7 +321,7 @@ def test_every_format_with_calls_has_evidence(fmt: Format) -> None:
 def test_no_two_formats_look_the_same() -> None:
     seen: dict[object, str] = {}
     for fmt in unspool.formats():
-        if fmt.calls is not None:
+        if fmt.calls is not None and not fmt.by_name_only:
             openers = tuple(block.open for block in fmt.reasoning)
             look = (frozenset(evidence(fmt)), fmt.turns, openers, fmt.start.strip())
             assert look not in seen, f"{fmt} and {seen[look]} need evidence that tells them apart"

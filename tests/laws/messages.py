@@ -135,6 +135,7 @@ def _content(fmt: Format, *, calls: bool, offered: bool, by_id: bool) -> Texts:
     pad = fmt.before_call_accepts if calls and fmt.before_call_accepts != fmt.before_call else ""
     # So does one that puts more behind a reasoning closer.
     lead = "".join(block.after_accepts for block in fmt.reasoning if block.after_accepts != block.after)
+    lead += fmt.lead_accepts
     lettered = _syntax(fmt, openers(fmt), by_id) if calls else ()
 
     def fits(text: str) -> bool:

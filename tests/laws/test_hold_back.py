@@ -46,7 +46,7 @@ PLACES: dict[Where, Message] = {
 
 def bound(fmt: Format) -> int:
     """Most characters that may wait: a marker, with layout before it, that may yet be a whole header."""
-    pads = [fmt.before_call, fmt.before_call_accepts, fmt.lead]
+    pads = [fmt.before_call, fmt.before_call_accepts, fmt.lead, fmt.lead_accepts]
     pads += [pad for block in fmt.reasoning for pad in (block.open_pad, block.close_pad, block.after)]
     return max(map(len, markers(fmt)), default=0) + max(map(len, pads)) + HOLD + HEADER
 

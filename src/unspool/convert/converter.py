@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import unspool
 from unspool.convert import rows
-from unspool.formats.evidence import evidence
+from unspool.formats.evidence import openers
 from unspool.formats.writer import WriteError, write
 from unspool.message import Message, ToolCall, same_call
 from unspool.parsing.declaration import ChannelCalls, Format, TaggedCalls
@@ -168,8 +168,8 @@ class _Row:
     def _note_reading(self, read: Message, where: str, text: str, prompt: str | None) -> None:
         assert self._source != OPENAI
         shape = self._source.calls
-        if read.content and shape is not None and not self._source.evidence:
-            left = next((text for text in evidence(self._source) if text in read.content), None)
+        if read.content and shape is not None:
+            left = next((text for text in openers(self._source) if text in read.content), None)
             if left is not None:
                 self._losses.append(
                     f"`{where}`: {json.dumps(left)} begins no call that can be read and stays content"

@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from unspool.formats.checkpoint import Checkpoint, read_checkpoint
 from unspool.formats.evidence import evidence
 from unspool.formats.registry import formats
 from unspool.formats.template_text import TemplateText
+from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format
 
 Where: TypeAlias = Literal["response_template", "chat template", "vocabulary"]
@@ -142,20 +143,31 @@ def _looks(checkpoint: Checkpoint) -> Iterator[tuple[Where, list[_Fit]]]:
 
 def _fitting(text: str, prompt_ends: Sequence[str]) -> list[_Fit]:
     """The formats whose calls the text shows; if there are none, those whose reasoning and turns it shows."""
-    known = formats()
-    shown = [(fmt, texts) for fmt in known if (texts := evidence(fmt))]
-    calls = _CALLS_FIELD in text or any(_has(text, texts) for _, texts in shown)
+    known = [(fmt, here) for fmt in _detectable() for here in _as_here(fmt, text=text)]
+    shown = [(fmt, here, texts) for fmt, here in known if (texts := evidence(here))]
+    calls = _CALLS_FIELD in text or any(_has(text, texts) for *_, texts in shown)
     if not calls:
         shown = [
-            (fmt, (fmt.reasoning[0].open, fmt.reasoning[0].close))
-            for fmt in known
-            if fmt.reasoning and _turns(fmt, text)
+            (fmt, here, (here.reasoning[0].open, here.reasoning[0].close))
+            for fmt, here in known
+            if here.reasoning and _turns(here, text)
         ]
     return _best(
-        _Fit(fmt, texts, (_turns(fmt, text), _reasoning(fmt, text), _start(fmt, prompt_ends)), calls)
-        for fmt, texts in shown
+        _Fit(fmt, texts, (_turns(here, text), _reasoning(here, text), _start(here, prompt_ends)), calls)
+        for fmt, here, texts in shown
         if _has(text, texts)
     )
+
+
+def _detectable() -> list[Format]:
+    return [fmt for fmt in formats() if not fmt.by_name_only]
+
+
+def _as_here(fmt: Format, *, text: str = "", vocabulary: Iterable[str] = ()) -> tuple[Format, ...]:
+    """The format with its markers as they may be here: without a suffix, and with the one that is seen."""
+    if fmt.suffix is None:
+        return (fmt,)
+    return bound(replace(fmt, suffix="")), bound(fmt, vocabulary=vocabulary, prompt=text)
 
 
 def _has(text: str, texts: tuple[str, ...]) -> bool:
@@ -164,10 +176,11 @@ def _has(text: str, texts: tuple[str, ...]) -> bool:
 
 def _tokens(vocabulary: frozenset[str]) -> Iterator[_Fit]:
     """The formats all of whose markers that can be tokens are tokens."""
-    for fmt in formats():
-        texts = tuple(text for text in evidence(fmt) if _TOKEN.fullmatch(text))
-        if texts and vocabulary.issuperset(texts):
-            yield _Fit(fmt, texts)
+    for fmt in _detectable():
+        for here in _as_here(fmt, vocabulary=vocabulary):
+            texts = tuple(text for text in evidence(here) if _TOKEN.fullmatch(text))
+            if texts and vocabulary.issuperset(texts):
+                yield _Fit(fmt, texts)
 
 
 def _best(fits: Iterable[_Fit]) -> list[_Fit]:

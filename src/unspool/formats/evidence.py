@@ -21,11 +21,12 @@ def evidence(fmt: Format) -> tuple[str, ...]:
     """The texts that a chat template of this format has, all of them: what it declares, or its calls' openers."""
     if fmt.evidence:
         return fmt.evidence
-    return tuple(dict.fromkeys(text for opener in _openers(fmt) if (text := opener.strip())))
+    return openers(fmt)
 
 
-def _openers(fmt: Format) -> tuple[str, ...]:
-    return _openers_of(fmt.calls)
+def openers(fmt: Format) -> tuple[str, ...]:
+    """The texts with which a call of this format opens."""
+    return tuple(dict.fromkeys(text for opener in _openers_of(fmt.calls) if (text := opener.strip())))
 
 
 def _openers_of(shape: Calls | JsonArguments | None) -> tuple[str, ...]:

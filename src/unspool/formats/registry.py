@@ -160,6 +160,7 @@ def _combined(name: str) -> Format:
         stops=tuple(dict.fromkeys(reasoning.stops + tools.stops)),
         next_turns=tuple(dict.fromkeys(reasoning.next_turns + tools.next_turns)),
         lead=reasoning.lead or tools.lead,
+        lead_accepts=reasoning.lead_accepts or tools.lead_accepts,
         suffix=reasoning.suffix if tools.suffix is None else tools.suffix,
         text_filter=reasoning.text_filter or tools.text_filter,
         engine_names={},

@@ -382,11 +382,13 @@ class Format:
     turn opens. ``frames`` are markers around content, dropped. ``also`` are other call syntaxes that an output may
     have; where two open alike, JSON behind the opener decides. ``before_call`` is the pad between
     content and a call; ``before_call_accepts`` widens it for what models do, ``before_call_alone`` is what is
-    written before a call without content. ``lead`` is the pad at the start of a turn. ``content_end`` (a pad)
+    written before a call without content. ``lead`` is the pad at the start of a turn, ``lead_accepts`` widens it
+    for what models do. ``content_end`` (a pad)
     follows content that ends the turn, ``calls_end`` (a pad) the calls, ``turn_end`` closes the turn.
     ``calls_first``: the template writes calls before content, ``calls_end`` between them. ``evidence`` are texts
     that each chat template of the family has, all of them; without any, the openers of its calls are
-    (:mod:`unspool.formats.evidence`). ``suffix`` is what stands for ``{suffix}`` in the markers when neither
+    (:mod:`unspool.formats.evidence`). ``by_name_only``: no template tells the family from others, or none was
+    seen, so detection never finds it. ``suffix`` is what stands for ``{suffix}`` in the markers when neither
     vocabulary nor prompt says. ``text_filter`` names a class of ``parsing/filters.py`` that mends content and
     reasoning. For readers of the docs: ``quirks`` are what models and templates of the family do that the samples
     don't show, ``disagreements`` what other engines make of it.
@@ -413,9 +415,11 @@ class Format:
     turn_end: str = ""
     between_calls: str = ""
     lead: str = ""
+    lead_accepts: str = ""
     suffix: str | None = None
     text_filter: Literal["", "escapes"] = ""
     evidence: tuple[str, ...] = field(default=(), metadata=_NOT_WRITTEN)
+    by_name_only: bool = False
     engine_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     source: str = field(default="", metadata=_NOT_WRITTEN)
     quirks: tuple[str, ...] = field(default=(), metadata=_NOT_WRITTEN)

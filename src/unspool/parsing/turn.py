@@ -47,7 +47,8 @@ def turn(r: Reader, grammar: Grammar) -> Steps[None]:
         yield from regions(r, grammar.format.calls, offered=grammar.offered)
         return
     block: Reasoning | None = None
-    yield from r.pad(grammar.format.lead, "layout at the start of the turn")
+    lead = grammar.format.lead_accepts or grammar.format.lead
+    yield from r.pad(lead, "layout at the start of the turn")
     while True:
         if block is None:
             block = yield from _content(r, grammar)

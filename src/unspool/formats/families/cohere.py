@@ -29,6 +29,7 @@ _COMMAND3 = Format(
     ),
     turns=("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",),
     stops=("<|END_OF_TURN_TOKEN|>",),
+    next_turns=("<|START_OF_TURN_TOKEN|>",),
     engine_names={"vllm": ("cohere_command3",), "ollama": ("cohere",), "smg": ("cohere",)},
     source="chat template of CohereLabs/c4ai-command-a-03-2025",
     quirks=(
@@ -80,6 +81,7 @@ FORMATS = (
         ),
         turns=("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",),
         stops=("<|END_OF_TURN_TOKEN|>",),
+        next_turns=("<|START_OF_TURN_TOKEN|>",),
         before_call="\n",
         source="tool use template of CohereLabs/c4ai-command-r-v01; its list is indented further when rendered",
         quirks=(

@@ -237,6 +237,7 @@ FORMATS = (
         turns=(),
         start="<think>",
         stops=("<|message_sep|>", "</s>"),
+        evidence=("<｜GCML｜tool_calls>",),
         engine_names={"sglang": ("gigachat35",)},
         source="llama.cpp's template of GigaChat 3.5",
         quirks=(

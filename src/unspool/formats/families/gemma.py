@@ -70,6 +70,7 @@ FORMATS = (
         ),
         turns=("<start_of_turn>model\n",),
         stops=("<start_function_response>", "<end_of_turn>"),
+        evidence=("<start_function_call>",),
         engine_names={
             "vllm": ("functiongemma",),
             "mlx-lm": ("function_gemma",),

@@ -26,6 +26,7 @@ _GLM47 = Format(
     start="<think>",
     stops=("<|user|>", "<|observation|>", "<|endoftext|>"),
     next_turns=("<|user|>", "<|observation|>", "<|assistant|>"),
+    evidence=("<tool_call>", "<arg_key>"),
     engine_names={
         "vllm": ("glm47",),
         "sglang": ("glm47",),

@@ -80,6 +80,7 @@ FORMATS = (
         ),
         turns=("<|start|>assistant", "<|start|> assistant"),
         stops=_STOPS,
+        evidence=("<|start|>", "<|channel|>", "<|message|>", "LLM-jp"),
         source="recorded outputs of LLM-jp-4 and Ollama's and llama.cpp's handlers of it",
         quirks=(
             "A space follows each special token; it may be missing.",

@@ -25,7 +25,6 @@ _GRANITE = Format(
     summary="a JSON list of calls after <tool_call>, no closer; reasoning between two phrases, or in <think>",
     aliases=("granite3", "granite_3"),
     models=(
-        "ibm-granite/granite-3.1-8b-instruct",
         "ibm-granite/granite-3.2-8b-instruct",
         "ibm-granite/granite-3.3-8b-instruct",
     ),
@@ -36,6 +35,7 @@ _GRANITE = Format(
     ),
     turns=_TURNS,
     stops=_STOPS,
+    evidence=("<|tool_call|>", "<|start_of_role|>"),
     engine_names={
         "vllm": ("granite",),
         "vllm-mlx": ("granite", "granite3"),
@@ -63,7 +63,7 @@ FORMATS = (
         name="granite_30",
         summary="a JSON list of calls after <|tool_call|>, no closer",
         aliases=("granite_3.0",),
-        models=("ibm-granite/granite-3.0-8b-instruct",),
+        models=("ibm-granite/granite-3.0-8b-instruct", "ibm-granite/granite-3.1-8b-instruct"),
         reasoning=(),
         frames=(),
         calls=JsonCalls(
@@ -89,6 +89,7 @@ FORMATS = (
         stops=_STOPS,
         before_call="\n",
         between_calls="\n",
+        evidence=("<tool_call>", "<|start_of_role|>"),
         engine_names={"vllm": ("granite4",)},
         source="chat template of ibm-granite/granite-4.0-h-small",
         quirks=(

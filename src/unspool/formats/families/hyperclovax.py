@@ -30,6 +30,7 @@ FORMATS = (
         ),
         turns=("<|im_start|>assistant",),
         stops=("<|stop|>", "<|endofturn|>"),
+        evidence=("-> tool/function_call",),
         engine_names={"vllm": ("hyperclovax", "hyperclovax_seed_think_14b")},
         source="chat template of naver-hyperclovax/HyperCLOVAX-SEED-Think-14B",
         quirks=(

@@ -30,6 +30,7 @@ FORMATS = (
         ),
         turns=("<|message_model|>",),
         stops=("<|content_model_end_sampling|>",),
+        evidence=("<|content_invoke_tool_json|>",),
         engine_names={"vllm": ("inkling",), "sglang": ("inkling",), "smg": ("inkling",)},
         source="the parsers of vLLM, SGLang and llama.cpp",
         quirks=(

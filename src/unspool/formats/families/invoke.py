@@ -50,6 +50,7 @@ FORMATS = (
         stops=CHATML_STOPS,
         before_call="\n",
         between_calls="\n",
+        evidence=("<function name=", "<param name="),
         engine_names={"vllm": ("minicpm5",), "sglang": ("minicpm5",), "mlx-lm": ("minicpm5",)},
         source="vLLM 0.33 and SGLang; the template wasn't seen",
         quirks=(
@@ -74,6 +75,7 @@ FORMATS = (
         before_call="\n",
         before_call_alone="\n",
         between_calls="\n",
+        evidence=("<minimax:tool_call>",),
         engine_names={
             # The append_think parsers differ only in what an API makes of the reasoning.
             "vllm": ("minimax_m2", "minimax_m2_append_think"),
@@ -126,6 +128,7 @@ FORMATS = (
         start="<think>\n",
         stops=("<|EOT|>",),
         between_calls="\n",
+        evidence=("<steptml:invoke",),
         engine_names={"vllm": ("step3",), "sglang": ("step3",), "dynamo": ("step3",), "smg": ("step3",)},
         source="chat template of stepfun-ai/step3",
         quirks=(
@@ -146,6 +149,7 @@ FORMATS = (
         calls=_invoke("dots_function_call"),
         before_call="\n",
         between_calls="\n",
+        evidence=("<dots_function_call>",),
         engine_names={"vllm": ("dots",), "sglang": ("dots",)},
         source="vLLM 0.33 and SGLang; the template wasn't seen",
         quirks=("A JSON object in place of parameter elements is read. Several calls may share a section.",),

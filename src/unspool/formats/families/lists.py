@@ -1,10 +1,46 @@
 """Families that write all calls of a turn as one JSON list between two markers."""
 
+from dataclasses import replace
+
 from unspool.formats.families.hermes import THINK
 from unspool.parsing.declaration import Format, Frame, JsonCalls, Reasoning
 
 _ON_LINES = ("[\n    ", ",\n    ", "\n]")
 _INLINE = ("[", ", ", "]")
+
+_APRIEL = Format(
+    name="apriel",
+    summary="a JSON list of calls in <tool_calls>; reasoning from a phrase to [BEGIN FINAL RESPONSE]",
+    aliases=("apriel_1.6",),
+    models=("ServiceNow-AI/Apriel-1.6-15b-Thinker", "ServiceNow-AI/Apriel-Nemotron-15b-Thinker"),
+    reasoning=(
+        Reasoning(
+            "Here are my reasoning steps:",
+            "[BEGIN FINAL RESPONSE]",
+            open_pad="\n",
+            close_pad="\n",
+            after="\n",
+            ends_at_call=True,
+        ),
+    ),
+    frames=(Frame("", "[END FINAL RESPONSE]", close_pad="\n", written="never"),),
+    calls=JsonCalls(open=("<tool_calls>",), close=("</tool_calls>",), written_list=_INLINE),
+    turns=("<|begin_assistant|>\n", "<|assistant|>\n"),
+    start="Here are my reasoning steps:\n",
+    stops=("<|end|>",),
+    before_call="\n",
+    before_call_alone="\n",
+    evidence=("<tool_calls>", "[BEGIN FINAL RESPONSE]"),
+    source="chat template of ServiceNow-AI/Apriel-1.6-15b-Thinker",
+    quirks=(
+        "1.5 writes the opening phrase itself, in 1.6 the prompt ends with it; calls follow the closing phrase.",
+        "1.5 may close content with [END FINAL RESPONSE] and give calls an id; neither is part of the message.",
+        "The phrases are ordinary text.",
+    ),
+    disagreements=(
+        "llama.cpp reads it with a workaround in its automatic parser; vLLM needs a third party's plug-in.",
+    ),
+)
 
 FORMATS = (
     Format(
@@ -14,6 +50,8 @@ FORMATS = (
         calls=JsonCalls(open=("<tool_calls>",), close=("</tool_calls>",), written_list=_ON_LINES),
         turns=("<|assistant|>",),
         stops=("<|eom|>", "<|endoftext|>"),
+        lead_accepts=" ",
+        evidence=("<tool_calls>", "<|bom|>"),
         engine_names={"vllm": ("jamba",), "dynamo": ("jamba",)},
         source="chat template of ai21labs/AI21-Jamba-Large-1.5",
         quirks=(
@@ -35,6 +73,7 @@ FORMATS = (
         ),
         calls=JsonCalls(open=("<tool_calls>",), close=("</tool_calls>",), written_list=_INLINE),
         before_call="\n",
+        evidence=("<tool_calls>", "<answer>"),
         engine_names={"vllm": ("hunyuan_a13b",)},
         source="chat template of tencent/Hunyuan-A13B-Instruct",
         quirks=(
@@ -82,6 +121,7 @@ FORMATS = (
         before_call="\n",
         start="<think>\n",
         stops=("</s>",),
+        evidence=("<tool_call>", "\n</response>\n"),
         engine_names={"vllm": ("ernie45",)},
         source="chat template of baidu/ERNIE-4.5-21B-A3B-Thinking",
         quirks=(
@@ -104,6 +144,7 @@ FORMATS = (
         before_call="\n",
         turns=("<|im_start|>assistant\n",),
         stops=("<|im_end|>",),
+        by_name_only=True,
         engine_names={"sglang": ("trinity",)},
         source="chat template of arcee-ai/Trinity-Mini",
         quirks=("Calls inside <think> are given as calls; the text around them stays reasoning.",),
@@ -131,7 +172,7 @@ FORMATS = (
         ),
         calls=JsonCalls(open=("<TOOLCALL>",), close=("</TOOLCALL>",), written_list=_INLINE),
         turns=("<SPECIAL_11>Assistant\n",),
-        start="<think>\n\n",
+        start="<think>\n",
         stops=("<SPECIAL_12>", "<|eot_id|>"),
         before_call="\n\n",
         engine_names={"dynamo": ("nemotron_deci",), "vllm-mlx": ("nemotron",)},
@@ -144,39 +185,17 @@ FORMATS = (
         ),
         disagreements=("vLLM has no parser for it: NVIDIA ships a plug-in.",),
     ),
-    Format(
-        name="apriel",
-        summary="a JSON list of calls in <tool_calls>; reasoning from a phrase to [BEGIN FINAL RESPONSE]",
-        aliases=("apriel_1.5", "apriel_1.6"),
-        models=("ServiceNow-AI/Apriel-1.5-15b-Thinker", "ServiceNow-AI/Apriel-1.6-15b-Thinker"),
-        reasoning=(
-            Reasoning(
-                "Here are my reasoning steps:",
-                "[BEGIN FINAL RESPONSE]",
-                open_pad="\n",
-                close_pad="\n",
-                after="\n",
-                ends_at_call=True,
-            ),
-        ),
-        frames=(Frame("", "[END FINAL RESPONSE]", close_pad="\n", written="never"),),
-        calls=JsonCalls(open=("<tool_calls>",), close=("</tool_calls>",), written_list=_INLINE),
-        turns=("<|begin_assistant|>\n",),
-        start="Here are my reasoning steps:\n",
-        stops=("<|end|>",),
-        before_call="\n",
-        before_call_alone="\n",
-        source="chat template of ServiceNow-AI/Apriel-1.6-15b-Thinker",
-        quirks=(
-            "1.5 writes the opening phrase itself, in 1.6 the prompt ends with it; calls follow [BEGIN FINAL "
-            "RESPONSE].",
-            "1.5 may close content with [END FINAL RESPONSE] and give calls an id; neither is part of the "
-            "message.",
-            "The phrases are ordinary text.",
-        ),
-        disagreements=(
-            "llama.cpp reads it with a workaround in its automatic parser; vLLM needs a third party's plug-in.",
-        ),
+    _APRIEL,
+    replace(
+        _APRIEL,
+        name="apriel_15",
+        summary="apriel, but the model writes the phrase that opens the reasoning itself",
+        aliases=("apriel_1.5",),
+        models=("ServiceNow-AI/Apriel-1.5-15b-Thinker",),
+        turns=("<|assistant|>\n",),
+        start="",
+        evidence=("<tool_calls>", "<tool_call>", "[BEGIN FINAL RESPONSE]"),
+        source="chat template of ServiceNow-AI/Apriel-1.5-15b-Thinker",
     ),
     Format(
         name="openpangu",
@@ -191,6 +210,8 @@ FORMATS = (
             close=("<|tool_call_end|>", "[unused12]"),
             written_list=_INLINE,
         ),
+        turns=("[unused9]助手：",),
+        evidence=("[unused9]", "[unused10]"),
         engine_names={"vllm": ("pangu", "openpangu_v2")},
         source="parsers that the vLLM forks of the vendor have",
         quirks=(
@@ -214,6 +235,7 @@ FORMATS = (
             # A model that closes an object once too often goes on with the next.
             separators=",;}",
         ),
+        evidence=("<tool_calls>", "<beginning_of_sentence>ai name=assistant"),
         engine_names={"vllm": ("minimax",)},
         source="function call guide of MiniMaxAI/MiniMax-M1-80k",
         quirks=(

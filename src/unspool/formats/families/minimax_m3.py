@@ -19,14 +19,18 @@ FORMATS = (
             element_close=_MARK + "</",
             layout="\n",
         ),
+        turns=("]~b]ai\n",),
+        stops=("[e~[",),
+        next_turns=("]~b]",),
         before_call="\n",
         between_calls="\n",
+        evidence=("]<]minimax[>[<tool_call>",),
         engine_names={
             "vllm": ("minimax_m3",),
             "sglang": ("minimax-m3",),
             "dynamo": ("minimax_m3",),
         },
-        source="vLLM 0.33 and llama.cpp's templates",
+        source="chat template of MiniMaxAI/MiniMax-M3, vLLM 0.33",
         quirks=(
             "The marker before each tag is ordinary text, sometimes in several tokens.",
             "thinking_mode: enabled puts the opener into the prompt, disabled the closer, adaptive leaves it to "

@@ -55,6 +55,7 @@ _SPARK = Format(
     calls=_CHANNELS,
     turns=("<|start|>assistant",),
     stops=("<|eot|>", "<|end_of_text|>"),
+    by_name_only=True,
     engine_names={"vllm": ("muse", "musespark1x"), "sglang": ("muse",), "mlx-lm": ("muse_spark",)},
     source="the parsers of vLLM, SGLang and mlx-lm",
     quirks=(
@@ -72,6 +73,8 @@ FORMATS = (
         summary="the messages of muse; one without a recipient is content, as is one that is not all ATEM",
         aliases=("glimmer",),
         calls=replace(_CHANNELS, unnamed="content", calls_in_content=True),
+        by_name_only=False,
+        evidence=("<|start|>", "<|message|>", "<atem:function_calls>"),
         engine_names={"vllm": ("muse_glimmer",), "ollama": ("glimmer",)},
         source="chat template and response_template of the checkpoint",
         quirks=(

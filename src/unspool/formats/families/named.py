@@ -28,6 +28,7 @@ _FUNCTIONARY = Format(
     turns=_LLAMA_TURNS,
     start=">>>",
     stops=_LLAMA_STOPS,
+    evidence=(">>>all\n",),
     engine_names={"vllm-mlx": ("functionary", "meetkai"), "llama.cpp": ("functionary_v3.2",)},
     source="chat template of meetkai/functionary-small-v3.2",
     quirks=(
@@ -49,6 +50,7 @@ FORMATS = (
         calls=_ELEMENT,
         also=(),
         start="",
+        evidence=("<function=", "</function>", "<|start_header_id|>"),
         engine_names={"llama.cpp": ("functionary_v3.1",)},
         source="chat template of meetkai/functionary-small-v3.1",
         quirks=("Python behind <|python_tag|> is content.",),
@@ -81,6 +83,7 @@ FORMATS = (
         turns=("<|assistant|>",),
         stops=("<|observation|>", "<|user|>", "<|endoftext|>"),
         between_calls="\n",
+        evidence=("[gMASK]<sop>", "可用工具"),
         engine_names={"bfcl": ("glm",)},
         source="chat template of zai-org/glm-4-9b-chat",
         quirks=(
@@ -133,6 +136,7 @@ FORMATS = (
             type_header=True,
             list_body=True,
         ),
+        evidence=("<tool_call>function\n",),
         source="parser that Step-Audio 2 is served with",
         quirks=(
             "The line with the type may be missing, the arguments may stand in a fence, and hermes calls in the "
@@ -158,6 +162,7 @@ FORMATS = (
         between_calls="\n",
         turns=_LLAMA_TURNS,
         stops=_LLAMA_STOPS,
+        evidence=("<tool:", "</tool>"),
         source="parser in a vLLM fork for facebook/cwm",
         quirks=(
             "What stands behind the name is JSON arguments, or free text that becomes the argument command.",

@@ -24,6 +24,7 @@ _GIGACHAT3 = Format(
     models=("ai-sage/GigaChat3-10B-A1.8B", "ai-sage/GigaChat3-702B-A36B-preview"),
     calls=JsonCalls(open=(*_MESSAGES, "<|function_call|>"), body_pad="\n"),
     stops=("</s>", "<|message_sep|>"),
+    evidence=("<|role_sep|>", "<|message_sep|>", "function call"),
     engine_names={"vllm": ("gigachat3",), "sglang": ("gigachat3",)},
     source="chat template of ai-sage/GigaChat3-10B-A1.8B",
     quirks=(
@@ -99,6 +100,7 @@ FORMATS = (
         aliases=("gigachat_3.1",),
         models=(),
         calls=JsonCalls(open=("<|function_call|>", *_MESSAGES)),
+        evidence=("<|role_sep|>", "<|message_sep|>", "function call", "<|function_call|>"),
         engine_names={},
         source="parser tests of vLLM 0.33 for GigaChat 3.1",
         quirks=(

@@ -28,6 +28,35 @@ def _horizon_blocks() -> tuple[Reasoning, ...]:
     )
 
 
+_LAGUNA = Format(
+    name="poolside_v1",
+    summary="<tool_call>NAME with <arg_key>/<arg_value> pairs on lines; the prompt closes or opens <think>",
+    aliases=("laguna", "poolside"),
+    reasoning=(replace(_THINK, after_accepts="\n", recurs=True),),
+    calls=replace(GLM_CALLS, drops_keys_alone=True, written=_LINES),
+    turns=("<assistant>\n", "<assistant>"),
+    start="</think>",
+    stops=("</assistant>",),
+    before_call="\n",
+    before_call_alone="\n",
+    between_calls="\n",
+    evidence=("<tool_call>", "<arg_key>", "<assistant>"),
+    engine_names={
+        "vllm": ("poolside_v1",),
+        "sglang": ("poolside_v1",),
+        "vllm-mlx": ("poolside_v1",),
+        "mlx-lm": ("laguna",),
+        "ollama": ("laguna", "poolside-v1"),
+    },
+    source="the template and vLLM 0.33",
+    quirks=(
+        "enable_thinking is off by default for XS, on for S-2.1; the prompt ends with </think> or <think>: pass "
+        "prompt=.",
+        "Reasoning may recur after content. A key without a value is dropped.",
+    ),
+    disagreements=("Ollama also reads calls in <user> tags and bare JSON calls; unspool does not.",),
+)
+
 _SPARK = Format(
     name="spark25",
     summary="<tool_call>NAME on a line, then <arg_key>/<arg_value> pairs; no reasoning",
@@ -35,6 +64,7 @@ _SPARK = Format(
     calls=replace(GLM_CALLS, written=TaggedLayout(after_header="\n")),
     before_call="\n",
     between_calls="\n",
+    by_name_only=True,
     engine_names={"sglang": ("spark25",)},
     source="SGLang; the template wasn't seen",
     quirks=("Values are typed by the schema; the text null stays text for a string.",),
@@ -50,6 +80,7 @@ _IQUEST = Format(
     turns=("<|iquest_assistant|>",),
     start="<think>",
     stops=("<|iquest_end|>",),
+    evidence=("<iquest_tool_call>",),
     engine_names={"sglang": ("iquest_q1",)},
     source="SGLang; the template wasn't seen",
     quirks=(
@@ -73,6 +104,7 @@ FORMATS = (
             Frame("<|begin_of_box|>", "<|end_of_box|>", written="never"),
             Frame("<answer>", "</answer>", written="never"),
         ),
+        evidence=("<tool_call>", "<arg_key>", "<|begin_of_image|>"),
         engine_names={"ollama": ("glm-ocr",)},
         source="chat template of zai-org/GLM-4.5V",
         quirks=(
@@ -89,8 +121,10 @@ FORMATS = (
         calls=replace(GLM_CALLS, written=_LINES),
         turns=("<role>ASSISTANT</role>",),
         stops=("<|role_end|>",),
+        lead_accepts="\n",
         before_call="\n",
         between_calls="\n",
+        evidence=("<tool_call>", "<arg_key>", "<role>ASSISTANT</role>"),
         engine_names={"vllm": ("ling3",), "sglang": ("ling3",)},
         source="vLLM 0.33 and llama.cpp's templates",
         quirks=(
@@ -99,32 +133,19 @@ FORMATS = (
         ),
         disagreements=("A second call in one chunk is lost in SGLang.",),
     ),
-    Format(
-        name="poolside_v1",
-        summary="<tool_call>NAME with <arg_key>/<arg_value> pairs on lines; the prompt closes or opens <think>",
-        aliases=("laguna", "poolside"),
-        reasoning=(replace(_THINK, after_accepts="\n", recurs=True),),
-        calls=replace(GLM_CALLS, drops_keys_alone=True, written=_LINES),
-        turns=("<assistant>\n", "<assistant>"),
-        start="</think>",
-        stops=("</assistant>",),
-        before_call="\n",
-        before_call_alone="\n",
-        between_calls="\n",
-        engine_names={
-            "vllm": ("poolside_v1",),
-            "sglang": ("poolside_v1",),
-            "vllm-mlx": ("poolside_v1",),
-            "mlx-lm": ("laguna",),
-            "ollama": ("laguna", "poolside-v1"),
-        },
-        source="the template and vLLM 0.33",
-        quirks=(
-            "enable_thinking is off by default for XS, on for S-2.1; the prompt ends with </think> or <think>: "
-            "pass prompt=.",
-            "Reasoning may recur after content. A key without a value is dropped.",
-        ),
-        disagreements=("Ollama also reads calls in <user> tags and bare JSON calls; unspool does not.",),
+    _LAGUNA,
+    replace(
+        _LAGUNA,
+        name="laguna_xs",
+        summary="poolside_v1 with newlines around reasoning and behind content and calls",
+        aliases=("laguna_xs_2", "laguna_xs_2.1"),
+        models=("poolside/Laguna-XS.2",),
+        reasoning=(replace(_THINK, open_pad="\n", close_pad="\n", after="\n", recurs=True),),
+        content_end="\n",
+        calls_end="\n",
+        evidence=("<tool_call>", "<arg_key>", "<assistant>", "\n</think>\n"),
+        engine_names={},
+        source="chat template of poolside/Laguna-XS.2",
     ),
     _SPARK,
     replace(
@@ -132,6 +153,7 @@ FORMATS = (
         name="spark3",
         summary="the calls of spark25",
         aliases=("spark_3",),
+        by_name_only=True,
         engine_names={},
         quirks=("Values are typed by the schema; a tool that was not offered is a call all the same.",),
         disagreements=(
@@ -146,6 +168,7 @@ FORMATS = (
         summary="the calls of iquest_q1 in <iquestcoder_tool_call>",
         aliases=("iquest_coder_v2",),
         calls=map_strings(GLM_CALLS, {"tool_call>": "iquestcoder_tool_call>"}),
+        evidence=("<iquestcoder_tool_call>",),
         engine_names={},
         quirks=("iquest_q1 with another outer tag.",),
         disagreements=(
@@ -201,6 +224,7 @@ FORMATS = (
         start="<ifm|think>\n",
         stops=("<|ifm|im_end|>",),
         between_calls="\n",
+        evidence=("<ifm|tool_calls>", "<ifm|tool_call>"),
         engine_names={"vllm": ("k2_horizon",), "sglang": ("k2_horizon",)},
         source="vLLM 0.33 and llama.cpp's templates",
         quirks=(

@@ -38,6 +38,7 @@ FORMATS = (
         aliases=(),
         models=(),
         calls=JsonCalls(open=("<|tool_call|>", "functools"), close=("<|/tool_call|>",), written_list=_INLINE),
+        evidence=("<|tool_call|>", "<|/tool_call|>"),
         engine_names={},
         source="model card of microsoft/Phi-4-mini-instruct",
         quirks=(

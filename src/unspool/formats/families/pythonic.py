@@ -98,6 +98,7 @@ FORMATS = (
         between_calls="\n",
         calls_first=True,
         calls_end="\n",
+        evidence=("<|tool_call_start|>", "<|thought_start|>"),
         engine_names={"bfcl": ("minicpm_fc",)},
         source="chat template of openbmb/MiniCPM3-4B",
         quirks=("Calls stand before the content. The code fence may be missing.",),

@@ -7,11 +7,13 @@ from unspool.formats.families.qwen_xml import FORMATS as _QWEN
 from unspool.formats.families.qwen_xml import QWEN_XML
 from unspool.parsing.declaration import Format, Reasoning, map_strings
 
+_ELEMENTS = ("<tool_call>", "<function=", "<parameter=")
+
 _NEMOTRON = Format(
     name="nemotron_v3",
     summary="the calls of qwen3_coder after reasoning in <think>, which the prompt opens; one newline behind it",
     aliases=("nemotron_3", "nemotron3", "nemotron_nano_v3"),
-    models=("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",),
+    models=("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16"),
     reasoning=(replace(THINK, after="\n", after_prompt=""),),
     calls=QWEN_XML,
     turns=CHATML_TURNS,
@@ -20,6 +22,7 @@ _NEMOTRON = Format(
     before_call="\n",
     between_calls="\n",
     calls_end="\n",
+    evidence=(*_ELEMENTS, "truncate_history_thinking"),
     engine_names={
         "vllm": ("nemotron_v3",),
         "sglang": ("nemotron_3",),
@@ -47,6 +50,7 @@ FORMATS = (
         stops=CHATML_STOPS,
         before_call="\n",
         between_calls="\n",
+        evidence=(*_ELEMENTS, "keep_all_reasoning"),
         engine_names={"vllm": ("mimo",), "sglang": ("mimo",)},
         source="chat template of XiaomiMiMo/MiMo-V2-Flash",
         quirks=(
@@ -102,6 +106,7 @@ FORMATS = (
         turns=CHATML_TURNS,
         start="<think>\n",
         stops=CHATML_STOPS,
+        evidence=(*_ELEMENTS, "<|im_start|>tool_response"),
         engine_names={"vllm": ("step3p5", "step5"), "sglang": ("step3p5",), "vllm-mlx": ("step3p5",)},
         source="chat template of stepfun-ai/Step-3.5-Flash",
         quirks=(
@@ -116,13 +121,14 @@ FORMATS = (
         name="nemotron_v3_super",
         summary="nemotron_v3 without newlines around </think>",
         aliases=("nemotron_super_v3", "nemotron_ultra_v3"),
-        models=("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16",),
+        models=(),
         reasoning=(replace(THINK, close_pad="", after=""),),
+        evidence=(*_ELEMENTS, "truncate_history_thinking", 'message.reasoning_content ~ "</think>"'),
         engine_names={},
-        source="chat template of nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16",
+        source="chat templates of Nemotron 3 Ultra and Nemotron 3.5 Lightning",
         quirks=(
             "enable_thinking=False makes the prompt end with <think></think>: pass prompt=.",
-            "Take nemotron_v3 for Nano: here its newlines around </think> are text.",
+            "Take nemotron_v3 for Nano and Super: here their newlines around </think> are text.",
         ),
         disagreements=(
             "force_nonempty_content: engines give the reasoning as content if there is none; unspool never does.",
@@ -135,6 +141,7 @@ FORMATS = (
         aliases=("granite4.2", "granite_4.2", "granite42"),
         models=(),
         reasoning=(replace(THINK, after="\n", after_accepts="\n\n", after_prompt=""),),
+        evidence=(*_ELEMENTS, "truncate_history_thinking", "defer_loading"),
         engine_names={"vllm": ("granite_thinking_parser",), "sglang": ("granite_thinking_parser",)},
         source="vLLM 0.33 and SGLang; the template wasn't seen",
         quirks=(
@@ -150,6 +157,7 @@ FORMATS = (
         aliases=("minicpmv", "minicpm_v_4_6", "minicpm_o"),
         models=(),
         text_filter="escapes",
+        evidence=(*_ELEMENTS, "ns.parts"),
         engine_names={"vllm": ("minicpmv",)},
         source="vLLM 0.33; the template wasn't seen",
         quirks=(

@@ -20,6 +20,7 @@ FORMATS = (
         ),
         before_call="\n",
         stops=("<|eot_id|>", "<|im_end|>"),
+        evidence=('[{"name": "tool_call_name"',),
         engine_names={"vllm": ("xlam",), "vllm-mlx": ("xlam",), "smg": ("json",)},
         source="model card of Salesforce/Llama-xLAM-2-8b-fc-r",
         quirks=(
