@@ -301,6 +301,8 @@ def _call(r: Reader, reading: Reading, found: Found, mark: Delimiter, said: _Sai
         yield from reading.read(r, reading, {key: r.spell(text) for key, text in found.groups.items()})
     except NotACall as why:
         nothing = r.offset == start
+        # What its region had is text as a whole; the next opener is looked for behind it.
+        r.settle()
         r.reject_call(why)
         said.kinds.add("content")
         if nothing:
