@@ -15,7 +15,7 @@ serve: $(SERVE_STAMP)
 	$(BIN)/unspool serve $(ARGS)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest --cov --cov-report= $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report= $(ARGS)
 	$(BIN)/python -m coverage report --include='src/unspool/parsing/*,src/unspool/formats/*,src/unspool/events.py' --fail-under=100
 
 lint: $(STAMP)

