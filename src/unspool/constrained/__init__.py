@@ -1,0 +1,48 @@
+"""What a model may write next: grammars, JSON Schema, the reasoning boundary and its budget, as token masks.
+
+Everything is a :class:`Constraint`: ``mask(out)`` says which tokens may come, ``accept(token)`` takes one,
+``rollback(n)`` takes some back. The logits processors apply one inside an engine. This needs the extra
+``unspool[constrained]``; the package is imported only when something in it is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unspool.constrained.base import Constraint, ConstraintError, GrammarError, SchemaError, new_mask
+    from unspool.constrained.grammars import Grammar, choice, ebnf, lark, regex
+    from unspool.constrained.guidance import LLGuidanceConstraint
+    from unspool.constrained.schema import json_object, json_schema
+
+__all__ = [
+    "Constraint",
+    "ConstraintError",
+    "Grammar",
+    "GrammarError",
+    "LLGuidanceConstraint",
+    "SchemaError",
+    "choice",
+    "ebnf",
+    "json_object",
+    "json_schema",
+    "lark",
+    "new_mask",
+    "regex",
+]
+
+_HOMES = {
+    "base": ("Constraint", "ConstraintError", "GrammarError", "SchemaError", "new_mask"),
+    "grammars": ("Grammar", "choice", "ebnf", "lark", "regex"),
+    "guidance": ("LLGuidanceConstraint",),
+    "schema": ("json_object", "json_schema"),
+}
+_LATER = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        value = globals()[name] = getattr(import_module(_LATER[name]), name)
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,44 @@
+"""Checking a finished JSON value against a schema, for what a grammar could not prevent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from unspool.constrained.base import ConstraintError
+from unspool.constrained.subschemas import pointer
+
+
+def problems(text: str, schema: Any) -> list[str]:
+    """What is wrong with a JSON text, one sentence for each place; nothing is fetched for a remote ``$ref``."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        return [f"The text is not JSON: {error}"]
+    try:
+        from jsonschema import Draft202012Validator
+        from referencing import Registry
+        from referencing.exceptions import Unresolvable
+    except ImportError as error:
+        raise ConstraintError("Checking values needs jsonschema: pip install 'unspool[constrained]'.") from error
+
+    validator = Draft202012Validator(schema, registry=Registry())
+    try:
+        found = sorted(validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path])
+    except Unresolvable as error:
+        return [f"The value can't be checked: {error}"]
+    return [f"{pointer(tuple(error.absolute_path)) or 'The value'}: {error.message}" for error in found]
+
+
+def is_valid_schema(schema: Any) -> bool:
+    """Whether a schema can be used for checking."""
+    try:
+        from jsonschema import Draft202012Validator, SchemaError
+    except ImportError as error:
+        raise ConstraintError("Checking values needs jsonschema: pip install 'unspool[constrained]'.") from error
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError:
+        return False
+    return True
