@@ -95,6 +95,7 @@ def test_constraints_import_only_what_their_extra_brings(path: Path) -> None:
         "import unspool; unspool.parse('qwen3', 'Hello')",
         "import unspool; [unspool.explain(fmt, 'Hello') for fmt in unspool.formats()]",
         "import unspool.constrained",
+        "from unspool.constrained import BoundaryTracker; BoundaryTracker([1], [2], budget=3).accept(1)",
         "from unspool.compat import *; get_tool_parser('hermes')().extract_tool_calls('Hello')",
     ],
 )

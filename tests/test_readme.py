@@ -28,7 +28,7 @@ def test_an_example_runs(block: str) -> None:
         assert claim in printed.getvalue()
 
 
-def test_the_example_of_constraints_runs() -> None:
+def test_the_examples_of_constraints_run() -> None:
     guide = (Path(__file__).parents[1] / "docs" / "constrained.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     assert blocks
