@@ -260,6 +260,21 @@ class TestRelaxing:
         assert grammar.problems('"b"') == []
         assert len(grammar.problems('"a"')) == 1
 
+    def test_a_reference_that_the_grammar_can_not_follow_is_followed_afterwards(self) -> None:
+        schema = {"$dynamicRef": "#x", "$defs": {"x": {"$dynamicAnchor": "x", "type": "integer"}}}
+        grammar = json_schema(schema, strict=False)
+        assert grammar.problems("1") == []
+        assert grammar.problems('"x"') == ["The value: 'x' is not of type 'integer'"]
+
+    def test_what_stands_beside_a_reference_to_nowhere_is_checked(self) -> None:
+        schema = {"properties": {"a": {"$ref": "https://example.com/x"}, "b": {"uniqueItems": True}}}
+        grammar = json_schema(schema, strict=False)
+        assert grammar.problems('{"a": 1, "b": [1]}') == []
+        assert len(grammar.problems('{"a": 1, "b": [1, 1]}')) == 1
+
+    def test_nothing_can_be_said_against_a_schema_that_never_ends(self) -> None:
+        assert json_schema({"$ref": "#"}, strict=False).problems("1") == []
+
     def test_a_contradiction_of_the_schema_can_not_be_relaxed_for_ever(self) -> None:
         schema = {"anyOf": [{"type": "junk"} for _ in range(40)]}
         with pytest.raises(SchemaError, match="can't be enforced"):

@@ -18,24 +18,24 @@ from unspool.constrained.base import ConstraintError, GrammarError
 class Grammar:
     """A grammar in llguidance's notation.
 
-    ``warnings`` say what of a JSON Schema it does not enforce; then ``schema`` is the schema as JSON text and
-    :meth:`problems` checks a finished value against it.
+    ``warnings`` say what of a JSON Schema it does not enforce; then :meth:`problems` checks a finished value
+    against the first of ``schemas`` (JSON texts, the strictest first) that can be used.
     """
 
     text: str
     warnings: tuple[str, ...] = ()
-    schema: str | None = None
+    schemas: tuple[str, ...] = ()
 
     def problems(self, text: str) -> list[str]:
         """What is wrong with a finished text that the grammar could not prevent: one sentence for each place.
 
         Only a grammar with ``warnings`` has anything to check, as long as the generation was not cut.
         """
-        if self.schema is None:
+        if not self.schemas:
             return []
         from unspool.constrained.validation import problems
 
-        return problems(text, json.loads(self.schema))
+        return problems(text, [json.loads(schema) for schema in self.schemas])
 
 
 def guidance() -> Any:

@@ -87,7 +87,7 @@ def _build(text: str, strict: bool, max_string: int | None, max_items: int | Non
     loop = endless(schema)
     if loop is not None and strict:
         raise SchemaError(
-            f"No finite value satisfies the schema: $ref at {pointer(loop) or 'the root'} only leads to itself.",
+            f"No finite value satisfies the schema: $ref at {pointer(loop) or 'the root'} leads to none.",
             "$ref",
             pointer(loop),
         )
@@ -127,13 +127,7 @@ def _relaxed(schema: dict[str, Any], bounded: dict[str, Any]) -> Grammar:
         for keyword, path in places
     )
     # What jsonschema itself can't read, such as an unknown type, can't be checked afterwards either.
-    checked = schema if is_valid_schema(schema) and not _leaves(schema) and endless(schema) is None else relaxed
-    return Grammar(text, warnings, json.dumps(checked))
-
-
-def _leaves(schema: dict[str, Any]) -> bool:
-    """Whether a ``$ref`` points outside of the schema."""
-    return any(not str(node.get("$ref", "#")).startswith("#") for _, node in subschemas(schema))
+    return Grammar(text, warnings, tuple(json.dumps(each) for each in (schema, relaxed) if is_valid_schema(each)))
 
 
 def _bounded(schema: Any, max_string: int | None, max_items: int | None) -> Any:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from unspool.constrained.base import ConstraintError
 from unspool.constrained.subschemas import pointer
 
 
-def problems(text: str, schema: Any) -> list[str]:
-    """What is wrong with a JSON text, one sentence for each place; nothing is fetched for a remote ``$ref``."""
+def problems(text: str, schemas: Iterable[Any]) -> list[str]:
+    """What is wrong with a JSON text, one sentence for each place.
+
+    The first schema decides that can be followed to its end: nothing is fetched for a remote ``$ref``, and one
+    may lead nowhere.
+    """
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -22,12 +27,14 @@ def problems(text: str, schema: Any) -> list[str]:
     except ImportError as error:
         raise ConstraintError("Checking values needs jsonschema: pip install 'unspool[constrained]'.") from error
 
-    validator = Draft202012Validator(schema, registry=Registry())
-    try:
-        found = sorted(validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path])
-    except Unresolvable as error:
-        return [f"The value can't be checked: {error}"]
-    return [f"{pointer(tuple(error.absolute_path)) or 'The value'}: {error.message}" for error in found]
+    for schema in schemas:
+        try:
+            found = list(Draft202012Validator(schema, registry=Registry()).iter_errors(value))
+        except (Unresolvable, RecursionError):
+            continue
+        places = sorted((pointer(tuple(error.absolute_path)) or "The value", error.message) for error in found)
+        return [f"{place}: {message}" for place, message in places]
+    return []
 
 
 def is_valid_schema(schema: Any) -> bool:
