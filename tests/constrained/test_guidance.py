@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from mistral_common.tokens.tokenizers import tekken
 from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
 
-from tests.constrained.vocabularies import Letters, byte_level, choices, takes
+from tests.constrained.vocabularies import Letters, byte_level, choices, sentence_piece, takes
 from unspool.constrained import (
     Constraint,
     ConstraintError,
@@ -284,6 +285,25 @@ class TestTokenizers:
         tokens = tokenizer.encode(text, bos=False, eos=True)
         assert takes(held, tokens) == len(tokens)
 
+    def test_a_fast_tokenizer_of_transformers(self) -> None:
+        fast: Any = PreTrainedTokenizerFast
+        tokenizer = fast(tokenizer_object=byte_level(), eos_token="<|im_end|>")
+        held = constraint(json_schema({"type": "object"}), tokenizer)
+        tokens = [*tokenizer.encode('{"city": "Größe"}'), tokenizer.eos_token_id]
+        assert takes(held, tokens) == len(tokens)
+
+    def test_pieces_with_bytes_as_fallback_and_a_space_put_before_every_text(self) -> None:
+        tokenizer = sentence_piece()
+        vocabulary = vocabulary_of(tokenizer)
+        for text in ("a b", " a", "ab 北\n", "</s>"):
+            ids = vocabulary.encode(text.encode())
+            assert b"".join(vocabulary.tokens[i] for i in ids) == text.encode()
+            assert vocabulary.special.isdisjoint(ids)
+        (end,) = (token for token in vocabulary.special if vocabulary.tokens[token] == b"</s>")
+        held = constraint(json_schema({"enum": ["a b", "北"]}), tokenizer, end_tokens=[end])
+        tokens = [*vocabulary.encode('"北"'.encode()), end]
+        assert takes(held, tokens) == len(tokens)
+
     def test_ids_join_to_the_text_even_where_the_tokenizer_changes_it(self) -> None:
         data = json.loads(byte_level().to_str())
         data["normalizer"] = {"type": "Lowercase"}
@@ -462,4 +482,4 @@ class TestCaches:
         for thread in threads:
             thread.join()
         assert not failures
-        assert vocabulary.grammars.made == 1
+        assert (vocabulary.grammars.made, vocabulary._llguidance.made) == (1, 1)

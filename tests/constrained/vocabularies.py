@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from unspool.constrained.base import Constraint, allowed, new_mask
 
@@ -32,6 +32,26 @@ def byte_level() -> Tokenizer:
     tokenizer.add_special_tokens(["<|im_start|>", "<|im_end|>", "<|endoftext|>"])
     tokenizer.add_tokens([AddedToken(marker, normalized=False) for marker in MARKERS])
     tokenizer.add_tokens([AddedToken("\n\n\n", normalized=False)])
+    return tokenizer
+
+
+@cache
+def sentence_piece() -> Tokenizer:
+    """A BPE as SentencePiece makes them: spaces as a letter, one before every text, bytes for missing letters."""
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *"▁ab<>/s{", '"', "▁a", "ab"]
+    tokenizer = Tokenizer(
+        models.BPE(
+            {piece: token for token, piece in enumerate(pieces)},
+            [("▁", "a"), ("a", "b")],
+            unk_token="<unk>",
+            byte_fallback=True,
+        )
+    )
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
     return tokenizer
 
 

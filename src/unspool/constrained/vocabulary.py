@@ -43,6 +43,7 @@ class Vocabulary:
         ]
         self.end_tokens = _end_tokens(tokenizer, inner)
         self.grammars: Cache[Any] = Cache(128)
+        self._llguidance: Cache[Any] = Cache(1)
         self._encode = _encoder(inner)
 
     def encode(self, data: bytes) -> list[int]:
@@ -64,9 +65,12 @@ class Vocabulary:
             if data and token not in self.special and not data.strip(b" \t\r\n")
         )
 
-    @cached_property
+    @property
     def for_llguidance(self) -> Any:
-        """The tokenizer as llguidance's ``LLTokenizer``; takes a second or more to make."""
+        """The tokenizer as llguidance's ``LLTokenizer``; takes a second or more to make, once."""
+        return self._llguidance.get("tokenizer", self._make_for_llguidance)
+
+    def _make_for_llguidance(self) -> Any:
         try:
             from llguidance import LLTokenizer, TokenizerWrapper
         except ImportError as error:
