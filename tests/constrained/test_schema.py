@@ -91,6 +91,21 @@ class TestEnforcing:
         assert not accepts('{"type": "integer"}', "x")
         assert accepts(True, {"any": [1, None]})
 
+    @pytest.mark.parametrize("name", ["#user", "any of two", "https://example.com/user#/definitions/name"])
+    def test_the_name_of_a_schema_may_be_anything_if_nothing_refers_to_it(self, name: str) -> None:
+        schema = {"$id": name, "$ref": "#/$defs/a", "$defs": {"a": {"type": "integer"}}}
+        assert accepts(schema, 1)
+        assert not accepts(schema, "x")
+
+    def test_a_schema_may_refer_to_itself_by_name(self) -> None:
+        schema = {
+            "$id": "https://example.com/a",
+            "$ref": "https://example.com/a#/$defs/b",
+            "$defs": {"b": {"type": "integer"}},
+        }
+        assert accepts(schema, 1)
+        assert not accepts(schema, "x")
+
     def test_any_object(self) -> None:
         held = LLGuidanceConstraint(json_object(), LETTERS)
         tokens = [*b'{"a": [1, {"b": null}, "x"], "c": {}}', END]
@@ -172,6 +187,7 @@ class TestRefusing:
             ({"type": "integer", "minimum": 5, "maximum": 3}, "minimum", ""),
             ({"type": "object", "required": ["a"], "properties": {"a": False}}, "required", ""),
             ({"properties": {"a": {"type": 5}}}, "type", "/properties/a"),
+            ({"$id": "#user", "$ref": "other"}, "$ref", ""),
         ],
     )
     def test_a_demanded_schema_names_the_keyword_and_its_place(

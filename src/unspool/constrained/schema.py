@@ -23,7 +23,7 @@ MAX_STRING = 16_384
 
 _WHITESPACE = r"[\x20\x0A\x0D\x09]{1,64}"
 _ANNOTATIONS = frozenset(
-    ("title", "description", "default", "examples", "$comment", "$schema", "$id", "deprecated")
+    ("title", "description", "default", "examples", "$comment", "$schema", "deprecated")
 )  # keywords that restrict nothing
 _MOST_TRIES = 64  # compilations to find the keyword to blame
 _MOST_DROPS = 32  # keywords to leave out of an offered schema
@@ -84,6 +84,9 @@ def _build(text: str, strict: bool, max_string: int | None, max_items: int | Non
         schema = {}
     if not isinstance(schema, dict):
         raise SchemaError("The schema must be an object that allows some value.")
+    if all(str(node.get("$ref", "#")).startswith("#") for _, node in subschemas(schema)):
+        # Nothing refers to the schema by its name, which need not even be a URI.
+        schema = {key: value for key, value in schema.items() if key != "$id"}
     loop = endless(schema)
     if loop is not None and strict:
         raise SchemaError(
