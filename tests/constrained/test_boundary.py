@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.constrained.bugs import BUGS
 from unspool.constrained.boundary import BoundaryTracker, Marker, Phase
 
 IDLE, THINKING, TRANSITIONING, CONTENT = Phase
 START, END = 1, 2
-BUGS = {
-    case["id"]: case
-    for line in (Path(__file__).parent / "bugs.jsonl").read_text("utf-8").splitlines()
-    for case in [json.loads(line)]
-}
 
 
 def tracker(start: Sequence[int] = (START,), end: Sequence[int] = (END,), **options: Any) -> BoundaryTracker:
@@ -41,6 +35,7 @@ def snapshot(followed: BoundaryTracker) -> tuple[object, ...]:
         followed.content_length,
         followed.content_run,
         followed.pending,
+        followed.padding,
         followed.opener,
         followed.forced,
     )
@@ -100,6 +95,14 @@ class TestPhases:
         assert (followed.phase, followed.content_length) == (THINKING, 0)
         followed = fed(tracker(layout=[30]), 30, 10)
         assert (followed.phase, followed.content_length) == (CONTENT, 1)
+
+    def test_framing_may_follow_the_end_marker(self) -> None:
+        followed = fed(tracker(after=[30]), START, END, 30)
+        assert (followed.phase, followed.content_length, len(followed.padding)) == (CONTENT, 0, 1)
+        assert (fed(followed, 30).content_run, len(followed.padding)) == (0, 0)
+        assert (fed(followed, 30).content_length, followed.content_run) == (1, 1)
+        followed.rollback(2)
+        assert (fed(followed, 10, 30).content_length, len(followed.padding)) == (2, 0)
 
     def test_reasoning_may_be_required(self) -> None:
         followed = tracker((3, 4), required=True)
@@ -367,6 +370,7 @@ class TestAnyTokens:
             "implicit_ends": data.draw(st.sampled_from([(), (3,)])),
             "reopens": len(start) == 1 and data.draw(st.booleans()),
             "layout": data.draw(st.sampled_from([(), (3,)])),
+            "after": data.draw(st.sampled_from([(), (3,), (0,)])),
         }
         followed = tracker(start, end, **options)
         kept: list[int] = []

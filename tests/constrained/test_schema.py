@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from tests.constrained.bugs import BUGS
 from tests.constrained.vocabularies import Letters, choices, takes
 from unspool.constrained import (
     GrammarError,
@@ -20,12 +20,6 @@ from unspool.constrained.subschemas import endless, pointer, resolve, subschemas
 
 LETTERS = Letters(special=["<|end|>"], end=["<|end|>"])
 (END,) = LETTERS.special
-
-BUGS = {
-    case["id"]: case
-    for line in (Path(__file__).parent / "bugs.jsonl").read_text("utf-8").splitlines()
-    for case in [json.loads(line)]
-}
 
 
 def accepts(schema: Any, value: Any, **options: Any) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.constrained.bugs import BUGS
 from tests.constrained.vocabularies import Letters, choices, takes
 from unspool.constrained import (
     Constraint,
@@ -185,6 +186,38 @@ class TestComposed:
         bare = single(digits(), layout=[ord("\n")])
         assert takes(bare, b"\n7;") == 3
 
+    def test_framing_behind_the_reasoning_is_not_content(self) -> None:
+        held = single(digits(), opened=True, after=[ord("\n")])
+        assert takes(held, [*b"x", END_THINK, *b"\n\n"]) == 4
+        assert choices(held) == set(b"0123456789")
+        held.rollback(1)
+        assert choices(held) == set(b"0123456789\n")
+        assert takes(held, b"7") == 1
+        assert choices(held) == set(b"0123456789;")
+
+    @pytest.mark.parametrize(
+        ("number", "start", "reasoning", "content"),
+        [
+            ("BUG-007", Phase.IDLE, "", '{"a": 4}'),
+            ("BUG-066", Phase.CONTENT, "", '{"a": 1}'),
+            ("BUG-067", Phase.THINKING, "Half of ten.\n", '{"answer":"5"}'),
+        ],
+    )
+    def test_reported_answers_bind_from_where_the_prompt_leaves_reasoning(
+        self, number: str, start: Phase, reasoning: str, content: str
+    ) -> None:
+        case = BUGS[number]
+        request = case["input"]["request"]
+        described = request["text"]["format"] if "text" in request else request["response_format"]["json_schema"]
+        inner = LLGuidanceConstraint(json_schema(described["schema"]), LETTERS)
+        held = single(inner, prompt=LETTERS.ids(case["input"]["prompt_tail"]), after=[ord("\n")])
+        assert held.tracker.phase is start
+        tokens = LETTERS.ids(case["input"]["raw"])
+        assert takes(held, tokens) == len(tokens)
+        assert held.is_stopped
+        assert held.tracker.thinking_tokens == len(reasoning)
+        assert held.tracker.content_length == len(content)
+
     def test_the_grammar_sees_reasoning_end_in_the_prompt(self) -> None:
         held = single(digits(), prompt=[THINK, *b"\n\n", END_THINK])
         assert choices(held) == set(b"0123456789")
@@ -261,8 +294,8 @@ KINDS: dict[str, Callable[[], Constraint]] = {
     "thinking, one token": lambda: single(budget=3),
     "thinking, several tokens": lambda: spelled(budget=4, closing=b"ok"),
     "composed, one token": lambda: single(digits(), budget=3, layout=[ord("\n")]),
-    "composed, several tokens": lambda: spelled(items(), budget=4, implicit_ends=[TOOL]),
-    "composed, opens again": lambda: single(items(), budget=3, reopens=True, implicit_ends=[TOOL]),
+    "composed, several tokens": lambda: spelled(items(), budget=4, implicit_ends=[TOOL], after=b"t"),
+    "composed, opens again": lambda: single(items(), budget=3, reopens=True, implicit_ends=[TOOL], after=b"n"),
     "composed, in the prompt": lambda: spelled(items(), prompt=OPENER[:2], more_ends=[b"//"]),
     "composed, required": lambda: spelled(digits(), required=True, budget=2),
     "whole turn": lambda: TestWholeTurns().turn(budget=2),

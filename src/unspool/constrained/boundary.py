@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 _LATEST = 3  # tokens that a character may still need when the budget is used up
+_MOST_PADS = 2  # tokens of framing behind the end marker
 
 
 class Phase(Enum):
@@ -54,7 +55,8 @@ class _State:
 
     ``pending`` generated tokens at the end are part of that; ``used`` were reasoning. ``outside`` are no content.
     ``plan`` is what is still forced, ``owed`` how many bytes an unfinished character lacks, ``late`` how many
-    tokens it has taken beyond the budget. ``since`` is the length at which content began.
+    tokens it has taken beyond the budget. ``since`` is the length at which content began, before which ``pads``
+    tokens of framing may still come.
     """
 
     phase: Phase
@@ -66,6 +68,7 @@ class _State:
     owed: int = 0
     late: int = 0
     since: int = 0
+    pads: int = 0
 
 
 class BoundaryTracker:
@@ -81,7 +84,8 @@ class BoundaryTracker:
     (without them the whole prompt counts as one turn); ``opened`` says instead whether it leaves reasoning open.
     ``required``: reasoning has to come, so the start marker is forced. ``reopens``: reasoning may come again
     after content, on the same budget; then the start marker must be one token. ``layout`` are ids that may stand
-    before the start marker. With ``piece``, the bytes of a token, reasoning is never cut inside a character.
+    before the start marker, ``after`` are ids of which two may follow the end marker, without being content.
+    With ``piece``, the bytes of a token, reasoning is never cut inside a character.
 
     Raises ``ValueError`` for markers that can't be followed. No token raises.
     """
@@ -101,6 +105,7 @@ class BoundaryTracker:
         required: bool = False,
         reopens: bool = False,
         layout: Iterable[int] = (),
+        after: Iterable[int] = (),
         piece: Callable[[int], bytes] | None = None,
     ) -> None:
         start = tuple(start)
@@ -108,6 +113,7 @@ class BoundaryTracker:
         self.ends = tuple(Marker(ids) for ids in (end, *more_ends))
         self.implicit_ends = frozenset(implicit_ends)
         self.layout = frozenset(layout)
+        self.after = frozenset(after)
         self.required = required
         self.reopens = reopens
         self.budget = budget
@@ -158,6 +164,14 @@ class BoundaryTracker:
         return state.pending if state.phase is Phase.IDLE else 0
 
     @property
+    def padding(self) -> frozenset[int]:
+        """The ids that may come here without being content: before the start marker, or behind the end marker."""
+        state = self._states[-1]
+        if state.phase is Phase.IDLE:
+            return self.layout if not any(state.matched) else frozenset()
+        return self.after if state.pads else frozenset()
+
+    @property
     def opener(self) -> int | None:
         """The id that goes on with the start marker, where one may come."""
         state = self._states[-1]
@@ -181,9 +195,8 @@ class BoundaryTracker:
         self._length += 1
         if state.phase is not Phase.CONTENT:
             self._states.append(self._step(state, token))
-        elif self.reopens:
-            opens = self.start is not None and token == self.start.ids[0]
-            self._states.append(self._open(state) if opens else state)
+        elif state.pads or self.reopens:
+            self._states.append(self._go_on(state, token))
 
     def rollback(self, count: int) -> None:
         """Undoes the last ``count`` tokens. Raises ``ValueError`` if there were fewer."""
@@ -230,6 +243,16 @@ class BoundaryTracker:
             return state
         return replace(state, phase=Phase.TRANSITIONING, plan=self._rest(state.matched))
 
+    def _go_on(self, state: _State, token: int) -> _State:
+        """In content that framing may come before, or reasoning after."""
+        if self.reopens and self.start is not None and token == self.start.ids[0]:
+            return self._open(state)
+        if not state.pads:
+            return state
+        if token in self.after:
+            return replace(state, outside=state.outside + 1, since=self._length, pads=state.pads - 1)
+        return replace(state, pads=0)
+
     def _step(self, state: _State, token: int) -> _State:
         if state.phase is Phase.IDLE:
             return self._wait(state, token)
@@ -274,7 +297,8 @@ class BoundaryTracker:
         return replace(after, phase=Phase.TRANSITIONING, plan=plan)
 
     def _content(self, state: _State, used: int) -> _State:
-        return _State(Phase.CONTENT, used=used, outside=state.outside + 1, since=self._length)
+        pads = _MOST_PADS if self.after else 0
+        return _State(Phase.CONTENT, used=used, outside=state.outside + 1, since=self._length, pads=pads)
 
     def _rest(self, matched: tuple[int, ...]) -> tuple[int, ...]:
         """What is missing of the end marker of which most is there."""

@@ -80,6 +80,7 @@ class ThinkingConstraint:
         limited = self._free(out, ()) if self.inner is None else self.inner.mask(out)
         kept_out = self._kept_out()
         forbid(out, kept_out)
+        allow(out, self.tracker.padding)
         opener = self._reopener()
         if opener is not None:
             allow(out, (opener,))
@@ -137,7 +138,7 @@ class ThinkingConstraint:
         if self.tracker.phase is Phase.THINKING:
             return token not in self._barred_while_thinking()
         opener = self.tracker.opener if self.tracker.phase is Phase.IDLE else self._reopener()
-        return token == opener or token not in self._kept_out()
+        return token == opener or token in self.tracker.padding or token not in self._kept_out()
 
     def _takes(self, token: int) -> bool:
         """Whether the inner constraint would take a token now."""
@@ -165,14 +166,8 @@ class ThinkingConstraint:
         forbid(out, kept_out)
         if tracker.opener is not None:
             allow(out, (tracker.opener,))
-        if not tracker.pending and not self._half_opened():
-            allow(out, tracker.layout)
+        allow(out, tracker.padding)
         return limited or bool(kept_out)
-
-    def _half_opened(self) -> bool:
-        """Whether the prompt ends inside the start marker."""
-        start = self.tracker.start
-        return start is not None and self.tracker.opener != start.ids[0]
 
     def _free(self, out: Mask, barred: Iterable[int]) -> bool:
         barred = frozenset(barred)
