@@ -32,6 +32,8 @@ LAYERS = (
 )
 """A module imports from its own layer's part or from layers before; parts of one layer don't know each other."""
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
+NUMBERS = {"numpy", "llguidance", "jsonschema", "referencing", "tokenizers", "torch", "transformers", "mlx"}
+"""What constraints may import besides; an engine's own arrays only where one is at hand."""
 CORE = ("events", "message", "parsing", "formats", "__init__", "compat")
 """What needs only the standard library."""
 
@@ -79,11 +81,21 @@ def test_the_core_imports_only_the_standard_library(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "path", [path for path in MODULES if part_of(path) == "constrained"], ids=lambda path: path.name
+)
+def test_constraints_import_only_what_their_extra_brings(path: Path) -> None:
+    packages = {name.split(".")[0] for _, name in imported(path)}
+    assert packages <= {"unspool", *NUMBERS, *sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize(
     "use",
     [
         "import unspool",
         "import unspool; unspool.parse('qwen3', 'Hello')",
         "import unspool; [unspool.explain(fmt, 'Hello') for fmt in unspool.formats()]",
+        "import unspool.constrained",
+        "from unspool.constrained import BoundaryTracker; BoundaryTracker([1], [2], budget=3).accept(1)",
         "from unspool.compat import *; get_tool_parser('hermes')().extract_tool_calls('Hello')",
     ],
 )

@@ -33,3 +33,11 @@ def test_an_example_runs(block: str) -> None:
     assert printed.getvalue().strip()
     for claim in re.findall(r"#\s\s?(.*)$", block, re.MULTILINE):
         assert claim in printed.getvalue()
+
+
+def test_the_examples_of_constraints_run() -> None:
+    guide = (Path(__file__).parents[1] / "docs" / "constrained.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        test_an_example_runs(block)

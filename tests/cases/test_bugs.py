@@ -58,6 +58,8 @@ FORMAT_BY_CASE = {
     "BUG-006": "hermes",
     "BUG-007": "deepseek_r1",
     "BUG-033": "mistral_v3",
+    "BUG-044": "jamba",
+    "BUG-045": "hunyuan_a13b",
     "BUG-052": "hermes",
     "BUG-065": "qwen3_5",
     "BUG-066": "qwen3_5",
@@ -227,7 +229,7 @@ def test_the_finish_reason_says_calls_and_the_token_limit_wins(case_id: str) -> 
 
 
 def test_every_report_of_these_formats_is_here() -> None:
-    assert len(CASES) == 99
+    assert len(CASES) == 101
     unknown = (
         FORMAT_BY_CASE.keys() | PROMPT_BY_CASE.keys() | SETTLED.keys() | CALL_BEFORE_EXECUTION.keys()
     ) - CASES.keys()

@@ -140,3 +140,22 @@ def test_a_file_that_declares_nothing_is_a_usage_error(
     result = run("parse", "-f", path, input="Hi")
     assert result.exit_code == 2
     assert f"{path}: {problem}" in result.stderr.replace("\n", "")
+
+
+TEMPLATE = {
+    "start_anchor": "<|bot|>",
+    "fields": {"thinking": {"open": "<think>", "close": "</think>"}, "content": {"close": "<|end|>"}},
+}
+
+
+def test_a_response_template_goes_where_a_name_goes(run: Run, tmp_path: Path, clean_registry: None) -> None:
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({"response_template": TEMPLATE}))
+    message = json.loads(run("parse", "-f", path, input="<think>Hm.</think>Hi<|end|>").stdout)
+    assert (message["reasoning"], message["content"]) == ("Hm.", "Hi")
+    path.write_text("{}")
+    result = run("parse", "-f", path, input="Hi")
+    assert result.exit_code == 2
+    assert "there is neither a response_template nor a response_schema" in " ".join(result.stderr.split())
+    path.write_text(json.dumps({"response_template": {**TEMPLATE, "fields": {"answer": {}}}}))
+    assert run("parse", "-f", path, input="Hi").exit_code == 2

@@ -7,19 +7,24 @@ text: how a generation ends, what is counted, and that text and ids agree.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
+from unspool.constrained import LLGuidanceConstraint, json_schema
+from unspool.constrained.vocabulary import vocabulary_of
 from unspool.engines.base import Chunk, ContextOverflowError, Engine, EngineError, Sampling, SamplingError
 from unspool.engines.llamacpp import LlamaCppEngine, library
 from unspool.engines.llamacpp.context import Context
-from unspool.engines.llamacpp.loop import BatchLoop
+from unspool.engines.llamacpp.loop import BatchLoop, Request
+from unspool.engines.llamacpp.output import Output
+from unspool.engines.llamacpp.sampler import Sampler
 from unspool.models import resolve
 
 T = TypeVar("T")
@@ -504,3 +509,54 @@ def test_the_documented_program_runs(capsys: pytest.CaptureFixture[str]) -> None
     (program,) = re.findall(r"```python\n(.+?)```", text, re.DOTALL)
     exec(compile(program, "docs/models.md", "exec"), {})
     assert "Paris" in capsys.readouterr().out
+
+
+class TestConstraints:
+    SCHEMA: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "unit": {"enum": ["celsius", "fahrenheit", "<|im_end|>"]},
+            "days": {"type": "array", "items": {"type": "integer"}, "minItems": 1},
+        },
+        "required": ["city", "unit", "days"],
+        "additionalProperties": False,
+    }
+
+    def test_the_tokenizer_tells_its_tokens(self, engine: LlamaCppEngine) -> None:
+        tokenizer = engine.tokenizer
+        vocabulary = vocabulary_of(tokenizer)
+        assert vocabulary.end_tokens == tokenizer.eog
+        assert tokenizer.added.keys().isdisjoint(tokenizer.special)
+        for text in ('{"city": "Zoë"}', "<|im_end|>", "x <|im_start|>"):
+            ids = vocabulary.encode(text.encode())
+            assert tokenizer.decode(ids) == text
+            assert vocabulary.special.isdisjoint(ids)
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_the_default_model_can_only_write_what_the_schema_allows(
+        self, engine: LlamaCppEngine, seed: int
+    ) -> None:
+        async def generate() -> str:
+            tokenizer = engine.tokenizer
+            tokens = tokenizer.encode_prompt(question("How will the weather be in Zurich?"))
+            grammar = json_schema(self.SCHEMA, max_string=24, max_items=3)
+            constraint = LLGuidanceConstraint(grammar, tokenizer)
+            sampler = Sampler(Sampling(seed=seed), tokens, tokenizer.size, constraint)
+            request = Request(tokens, CONTEXT, sampler, Output(()))
+            engine._ready().loop.submit(request)
+            text = ""
+            while True:
+                item = await request.inbox.get()
+                assert isinstance(item, Chunk), item
+                text += item.text
+                if item.finish_reason is not None:
+                    assert item.finish_reason == "stop"
+                    return text
+
+        value = json.loads(run(generate()))
+        assert list(value) == ["city", "unit", "days"]
+        assert len(value["city"]) <= 24
+        assert value["unit"] in self.SCHEMA["properties"]["unit"]["enum"]
+        assert 1 <= len(value["days"]) <= 3
+        assert all(isinstance(day, int) for day in value["days"])

@@ -13,6 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.constrained.vocabularies import Letters
+from unspool.constrained import LLGuidanceConstraint, regex
+from unspool.constrained.boundary import BoundaryTracker
+from unspool.constrained.thinking import ThinkingConstraint
 from unspool.engines.base import EngineError, Sampling
 from unspool.engines.llamacpp import default_threads, library
 from unspool.engines.llamacpp.output import Output
@@ -122,6 +126,26 @@ class TestSampler:
         logits = logits_of(4, -4, 4)
         sampler.adjust(logits)
         assert logits.tolist() == [2, -8, 4]
+
+    def test_a_constraint_decides_before_temperature_and_against_any_bias(self) -> None:
+        letters = Letters(special=["<|end|>"], end=["<|end|>"])
+        (end,) = letters.eog
+        sampling = Sampling(temperature=5.0, seed=3, logit_bias={ord("x"): 100.0})
+        sampler = Sampler(sampling, (), letters.size, LLGuidanceConstraint(regex("[0-9]{5}"), letters))
+        written: list[int] = []
+        while not written or written[-1] != end:
+            logits = np.zeros(letters.size + 8, np.float32)  # a model may have more outputs than tokens
+            sampler.adjust(logits)
+            written.append(sampler.pick(logits))
+            sampler.accept(written[-1])
+        assert len(written) == 6
+        assert set(written[:-1]) <= set(b"0123456789")
+
+    def test_a_constraint_that_allows_everything_changes_nothing(self) -> None:
+        held = ThinkingConstraint(BoundaryTracker([1], [2], opened=True), vocab_size=4)
+        logits = logits_of(1, 2, 3, 4)
+        Sampler(Sampling(), (), 4, held).adjust(logits)
+        assert logits.tolist() == [1, 2, 3, 4]
 
 
 def run_output(

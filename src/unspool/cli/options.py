@@ -76,13 +76,20 @@ class Reading:
 
 
 def format_named(name: str) -> unspool.Format:
-    """The format of that name, or the one that a TOML file declares, which is registered then.
+    """The format of that name, or the one that a file declares, which is registered then.
+
+    The file is TOML, or JSON with a checkpoint's ``response_template``.
 
     Raises :class:`click.ClickException` with what is wrong.
     """
     try:
         if name.lower().endswith(".toml"):
             return unspool.register(unspool.load_format(name))
+        if name.lower().endswith(".json"):
+            found = unspool.load_response_template(name)
+            if found is None:
+                raise click.ClickException(f"{name}: there is neither a response_template nor a response_schema")
+            return unspool.register(found)
         return unspool.get_format(name)
     except OSError as error:
         raise click.ClickException(f"{name}: {error.strerror or error}") from error
@@ -166,8 +173,8 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
     @format_options(
         "-f",
         "--format",
-        help="The format the text is in: a name or alias from 'unspool formats', REASONING+TOOLS, or a TOML file "
-        "that declares one.",
+        help="The format the text is in: a name or alias from 'unspool formats', REASONING+TOOLS, or a file that "
+        "declares one: TOML, or JSON with a response_template.",
     )
     @click.option(
         "--tools",

@@ -52,8 +52,8 @@ _REASONING_FIELDS = {
 )
 @format_options(
     "--format",
-    help="The format the model writes: a name (see unspool formats), REASONING+TOOLS, or a TOML file. "
-    "[default: found out]",
+    help="The format the model writes: a name (see unspool formats), REASONING+TOOLS, or a file that "
+    "declares one (TOML, or JSON with a response_template). [default: found out]",
 )
 @click.option(
     "--tool-call-parser",

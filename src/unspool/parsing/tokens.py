@@ -72,8 +72,8 @@ class _Tables:
 
 
 def _read(tokenizer: Any) -> _Tables:
-    inner = _inner(tokenizer)
-    return _Tables(_special(inner), _piece_reader(inner), _decode_text(inner))
+    inner = inner_tokenizer(tokenizer)
+    return _Tables(special_tokens(inner), piece_reader(inner), _decode_text(inner))
 
 
 _read_once = lru_cache(maxsize=16)(_read)
@@ -129,7 +129,7 @@ class Detokenizer:
         return new
 
 
-def _inner(tokenizer: Any) -> Any:
+def inner_tokenizer(tokenizer: Any) -> Any:
     """The object that holds the tables: unwraps mistral-common and transformers."""
     instruct = getattr(tokenizer, "instruct_tokenizer", None)
     if instruct is not None:
@@ -140,7 +140,8 @@ def _inner(tokenizer: Any) -> Any:
     return tokenizer
 
 
-def _special(tokenizer: Any) -> dict[int, str]:
+def special_tokens(tokenizer: Any) -> dict[int, str]:
+    """The special tokens of an inner tokenizer: id to text. Raises ``TypeError`` if they can't be told."""
     if isinstance(getattr(tokenizer, "special", None), Mapping):
         return dict(tokenizer.special)
     if hasattr(tokenizer, "get_added_tokens_decoder"):
@@ -162,7 +163,7 @@ def _special(tokenizer: Any) -> dict[int, str]:
     )
 
 
-def _piece_reader(tokenizer: Any) -> Callable[[int], bytes] | None:
+def piece_reader(tokenizer: Any) -> Callable[[int], bytes] | None:
     """Bytes by id where the tables give them exactly, otherwise ``None``."""
     piece: Callable[[int], bytes] | None = getattr(tokenizer, "piece", None)
     if piece is not None:

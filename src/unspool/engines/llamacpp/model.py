@@ -15,14 +15,14 @@ from types import MappingProxyType
 from unspool.engines.base import EngineError
 from unspool.engines.llamacpp import library
 
-_ATTR_UNKNOWN, _ATTR_CONTROL = 1, 8
+_ATTR_UNKNOWN, _ATTR_CONTROL, _ATTR_USER_DEFINED = 1, 8, 16
 
 
 class Tokenizer:
     """Text to token ids and back, for one model.
 
     ``special`` maps the id of every control token to its text; added tokens that are ordinary text, such as
-    Gemma's runs of newlines, are not among them. ``eog`` are the ids that end a
+    Gemma's runs of newlines, are not among them but in ``added``. ``eog`` are the ids that end a
     generation. ``bos`` is the id a prompt must start with, or ``None`` when the model wants none.
     """
 
@@ -33,15 +33,9 @@ class Tokenizer:
         self._lock = threading.Lock()
         self.size: int = lib.llama_vocab_n_tokens(vocab)
         self._pieces: list[bytes | None] = [None] * self.size
-        named = _ATTR_UNKNOWN | _ATTR_CONTROL
         ids = range(self.size)
-        self.special: Mapping[int, str] = MappingProxyType(
-            {
-                token: self.piece(token).decode("utf-8", "replace")
-                for token in ids
-                if lib.llama_vocab_get_attr(vocab, token) & named
-            }
-        )
+        self.special = self._named(_ATTR_UNKNOWN | _ATTR_CONTROL)
+        self.added = self._named(_ATTR_USER_DEFINED)
         self.eog = frozenset(token for token in ids if lib.llama_vocab_is_eog(vocab, token))
         self.bos = self._token("bos") if lib.llama_vocab_get_add_bos(vocab) else None
 
@@ -83,6 +77,12 @@ class Tokenizer:
         """Ends encoding; pieces already read stay readable."""
         with self._lock:
             self._vocab = None
+
+    def _named(self, attributes: int) -> Mapping[int, str]:
+        """The tokens that have one of these attributes: id to text."""
+        attribute, vocab = self._lib.llama_vocab_get_attr, self._open_vocab()
+        ids = [token for token in range(self.size) if attribute(vocab, token) & attributes]
+        return MappingProxyType({token: self.piece(token).decode("utf-8", "replace") for token in ids})
 
     def _token(self, name: str) -> int | None:
         token: int = getattr(self._lib, f"llama_vocab_{name}")(self._open_vocab())

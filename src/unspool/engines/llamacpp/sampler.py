@@ -1,6 +1,6 @@
 """Choosing the next token from raw logits, in NumPy.
 
-Order: penalties, bias, (whatever a constraint masks), temperature, min-p, top-k, top-p. Full sorts of a
+Order: penalties, bias, whatever a constraint forbids, temperature, min-p, top-k, top-p. Full sorts of a
 vocabulary are avoided: each filter first discards what provably can't survive it.
 """
 
@@ -11,6 +11,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from unspool.constrained.arrays import apply_mask
+from unspool.constrained.base import Constraint, new_mask
 from unspool.engines.base import EngineError, Sampling
 
 Logits = npt.NDArray[np.float32]
@@ -22,11 +24,15 @@ class Sampler:
     """The sampling state of one request.
 
     Presence and frequency penalties count generated tokens; the repetition penalty also counts the prompt.
-    With a seed the same logits give the same tokens.
+    With a seed the same logits give the same tokens. Only what ``constraint`` allows is chosen, whatever the bias.
     """
 
-    def __init__(self, sampling: Sampling, prompt: Iterable[int], vocab_size: int) -> None:
+    def __init__(
+        self, sampling: Sampling, prompt: Iterable[int], vocab_size: int, constraint: Constraint | None = None
+    ) -> None:
         self._sampling = sampling
+        self._constraint = constraint
+        self._mask = new_mask(constraint.vocab_size) if constraint is not None else None
         self._random = np.random.default_rng(None if sampling.seed is None else sampling.seed & (2**64 - 1))
         self._bias_ids = np.fromiter(sampling.logit_bias.keys(), np.int64)
         self._bias = np.fromiter(sampling.logit_bias.values(), np.float32)
@@ -38,7 +44,10 @@ class Sampler:
             self._seen[np.fromiter(prompt, np.int64)] = True
 
     def adjust(self, logits: Logits) -> None:
-        """Applies penalties and bias in place."""
+        """Applies penalties, bias and the constraint in place.
+
+        Raises :class:`~unspool.constrained.base.ConstraintError` where the constraint can't go on.
+        """
         sampling = self._sampling
         if self._seen is not None:
             seen = logits[self._seen]
@@ -49,6 +58,8 @@ class Sampler:
             logits -= np.float32(sampling.presence_penalty) * (self._counts > 0)
         if self._bias.size:
             logits[self._bias_ids] += self._bias
+        if self._constraint is not None and self._mask is not None and self._constraint.mask(self._mask):
+            apply_mask(logits, self._mask)
 
     def pick(self, logits: Logits) -> int:
         """The next token. Raises :class:`EngineError` when no token is possible."""
@@ -66,7 +77,9 @@ class Sampler:
         return int(ids[min(drawn, last)])
 
     def accept(self, token: int) -> None:
-        """Counts a generated token for the penalties."""
+        """Takes a generated token: counts it for the penalties and moves the constraint on."""
+        if self._constraint is not None:
+            self._constraint.accept(token)
         if self._seen is not None:
             self._seen[token] = True
         if self._counts is not None:

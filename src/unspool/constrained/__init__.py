@@ -1,0 +1,70 @@
+"""What a model may write next: grammars, JSON Schema, the reasoning boundary and its budget, as token masks.
+
+Everything is a :class:`Constraint`: ``mask(out)`` says which tokens may come, ``accept(token)`` takes one,
+``rollback(n)`` takes some back. The logits processors apply one inside an engine. This needs the extra
+``unspool[constrained]``; the package is imported only when something in it is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unspool.constrained.arrays import apply_mask
+    from unspool.constrained.base import Constraint, ConstraintError, GrammarError, SchemaError, new_mask
+    from unspool.constrained.boundary import BoundaryTracker, Phase
+    from unspool.constrained.grammars import Grammar, choice, ebnf, lark, regex
+    from unspool.constrained.guidance import LLGuidanceConstraint
+    from unspool.constrained.history import History
+    from unspool.constrained.processors import (
+        ConstraintLogitsProcessor,
+        JSONSchemaLogitsProcessor,
+        ThinkingAwareLogitsProcessor,
+    )
+    from unspool.constrained.schema import json_object, json_schema
+    from unspool.constrained.thinking import ThinkingConstraint
+
+__all__ = [
+    "BoundaryTracker",
+    "Constraint",
+    "ConstraintError",
+    "ConstraintLogitsProcessor",
+    "Grammar",
+    "GrammarError",
+    "History",
+    "JSONSchemaLogitsProcessor",
+    "LLGuidanceConstraint",
+    "Phase",
+    "SchemaError",
+    "ThinkingAwareLogitsProcessor",
+    "ThinkingConstraint",
+    "apply_mask",
+    "choice",
+    "ebnf",
+    "json_object",
+    "json_schema",
+    "lark",
+    "new_mask",
+    "regex",
+]
+
+_HOMES = {
+    "arrays": ("apply_mask",),
+    "base": ("Constraint", "ConstraintError", "GrammarError", "SchemaError", "new_mask"),
+    "boundary": ("BoundaryTracker", "Phase"),
+    "grammars": ("Grammar", "choice", "ebnf", "lark", "regex"),
+    "guidance": ("LLGuidanceConstraint",),
+    "history": ("History",),
+    "processors": ("ConstraintLogitsProcessor", "JSONSchemaLogitsProcessor", "ThinkingAwareLogitsProcessor"),
+    "schema": ("json_object", "json_schema"),
+    "thinking": ("ThinkingConstraint",),
+}
+_LATER = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        value = globals()[name] = getattr(import_module(_LATER[name]), name)
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

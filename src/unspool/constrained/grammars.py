@@ -1,0 +1,93 @@
+"""What a text is held to, before any tokenizer is known: regular expressions, choices, Lark and EBNF.
+
+JSON Schema is in :mod:`unspool.constrained.schema`. A :class:`Grammar` is data; what compiles it is
+:class:`~unspool.constrained.guidance.LLGuidanceConstraint`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from unspool.constrained.base import ConstraintError, GrammarError
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A grammar in llguidance's notation.
+
+    ``warnings`` say what of a JSON Schema it does not enforce; then :meth:`problems` checks a finished value
+    against the first of ``schemas`` (JSON texts, the strictest first) that can be used.
+    """
+
+    text: str
+    warnings: tuple[str, ...] = ()
+    schemas: tuple[str, ...] = ()
+
+    def problems(self, text: str) -> list[str]:
+        """What is wrong with a finished text that the grammar could not prevent: one sentence for each place.
+
+        Only a grammar with ``warnings`` has anything to check, as long as the generation was not cut.
+        """
+        if not self.schemas:
+            return []
+        from unspool.constrained.validation import problems
+
+        return problems(text, [json.loads(schema) for schema in self.schemas])
+
+
+def guidance() -> Any:
+    """llguidance's matcher class. Raises :class:`ConstraintError` if it isn't installed."""
+    try:
+        from llguidance import LLMatcher
+    except ImportError as error:
+        raise ConstraintError("Grammars need llguidance: pip install 'unspool[constrained]'.") from error
+    return LLMatcher
+
+
+def regex(pattern: str) -> Grammar:
+    """Text that matches a regular expression as a whole, in the syntax of Rust's ``regex``.
+
+    There is no look-around and there are no back-references. Raises :class:`GrammarError` if it can't be read.
+    """
+    return _checked(guidance().grammar_from_regex(pattern), "regular expression")
+
+
+def choice(options: Iterable[str]) -> Grammar:
+    """One of these texts. Raises :class:`GrammarError` if there is none."""
+    texts = list(dict.fromkeys(options))
+    if not texts or not all(texts):
+        raise GrammarError("A choice needs at least one text, and none of them may be empty.")
+    return lark("start: " + " | ".join(json.dumps(text, ensure_ascii=False) for text in texts))
+
+
+def lark(text: str) -> Grammar:
+    """A grammar in llguidance's dialect of Lark, whose first rule is ``start``.
+
+    Tokens are named by id, as in ``<[151657]>``. Raises :class:`GrammarError` with the line that is wrong.
+    """
+    return _checked(guidance().grammar_from_lark(text), "Lark grammar")
+
+
+def ebnf(text: str) -> Grammar:
+    """A grammar in llama.cpp's GBNF, the EBNF of vLLM and SGLang, whose first rule is ``root``.
+
+    Raises :class:`GrammarError` if it can't be read.
+    """
+    guidance()
+    from llguidance.gbnf_to_lark import gbnf_to_lark
+
+    try:
+        translated = gbnf_to_lark(text)
+    except Exception as error:  # its reader lets any kind of error through
+        raise GrammarError(f"The EBNF grammar can't be read: {error}") from error
+    return lark(translated)
+
+
+def _checked(text: str, what: str) -> Grammar:
+    failed, messages = guidance().validate_grammar_with_warnings(text)
+    if failed:
+        raise GrammarError(f"The {what} can't be used: {messages[0].strip()}")
+    return Grammar(text)

@@ -1,0 +1,164 @@
+"""Grammars, by llguidance: compiled once for a tokenizer, copied for each generation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from unspool.constrained.base import (
+    ConstraintError,
+    GrammarError,
+    Mask,
+    allow,
+    allow_only,
+    allowed,
+    check_token,
+    mask_words,
+    new_mask,
+)
+from unspool.constrained.grammars import Grammar
+from unspool.constrained.vocabulary import Vocabulary, vocabulary_of
+
+MAX_ROWS = 20_000
+"""Grammar items that may be open at one place. Each optional property of an object takes four of them."""
+
+
+class LLGuidanceConstraint:
+    """A :class:`~unspool.constrained.base.Constraint` that holds a generation to a grammar.
+
+    ``end_tokens`` are the ids that end a generation: allowed where the text is complete, refused elsewhere unless
+    the grammar names them. Without them the tokenizer's own are taken. ``max_rows`` bounds how much of the
+    grammar may be open at one place. Raises :class:`GrammarError` if the grammar can't be compiled or is too
+    large for that, :class:`ConstraintError` if the tokenizer can't be used.
+    """
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        tokenizer: Any,
+        *,
+        end_tokens: Iterable[int] | None = None,
+        max_rows: int = MAX_ROWS,
+    ) -> None:
+        vocabulary = vocabulary_of(tokenizer)
+        self.grammar = grammar
+        self._size = vocabulary.spare
+        self.end_tokens = frozenset(vocabulary.end_tokens if end_tokens is None else end_tokens)
+        for token in self.end_tokens:
+            check_token(token, self._size, "End token")
+        self._matcher = compiled(grammar, vocabulary, max_rows)
+        self._ended = 0  # end tokens accepted behind the text
+        self._length = 0
+        self._words = mask_words(self._size)
+        self._bytes = self._words * 4
+        self._spare_word, self._spare_bit = self._size >> 5, 1 << (self._size & 31)
+        self._out: Mask | None = None
+        self._address = 0
+
+    @property
+    def vocab_size(self) -> int:
+        """How many token ids there are."""
+        return self._size
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the text is complete: nothing but an end token may follow."""
+        return bool(self._ended) or self._matcher.is_stopped()
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the text so far satisfies the grammar."""
+        return bool(self._ended) or self._matcher.is_accepting()
+
+    def mask(self, out: Mask) -> bool:
+        """Writes which tokens may come next; always true.
+
+        Raises :class:`ConstraintError` if the grammar grows past a limit here, ``ValueError`` for a mask of
+        another size.
+        """
+        if self._ended:
+            allow_only(out, self.end_tokens)
+            return True
+        if out is not self._out:
+            if out.size != self._words or not out.flags.c_contiguous:
+                raise ValueError(f"The mask must be one row of {self._words} words; make it with new_mask().")
+            self._out, self._address = out, out.ctypes.data
+        self._matcher.unsafe_compute_mask_ptr(self._address, self._bytes)
+        self._check()
+        if int(out[self._spare_word]) & self._spare_bit:
+            # As the last word is the spare bit's, nothing stands above it: clearing can't touch a sign.
+            out.view("u4")[self._spare_word] &= self._spare_bit - 1
+            allow(out, self.end_tokens)
+        return True
+
+    def accept(self, token: int) -> bool:
+        """Takes a token; false, with nothing changed, if it may not come next.
+
+        Raises :class:`ConstraintError` if the grammar grows past a limit here.
+        """
+        if not self._ended and 0 <= token < self._size and self._matcher.try_consume_tokens([token]):
+            self._length += 1
+            return True
+        if token in self.end_tokens and self.may_end:
+            self._ended += 1
+            self._length += 1
+            return True
+        self._check()
+        return False
+
+    def rollback(self, count: int) -> None:
+        """Undoes the last ``count`` accepted tokens. Raises ``ValueError`` if there were fewer."""
+        if not 0 <= count <= self._length:
+            raise ValueError(f"There are {self._length} tokens to roll back, not {count}.")
+        ends = min(count, self._ended)
+        if count > ends and not self._matcher.rollback(count - ends):
+            raise ConstraintError(
+                "This grammar can't be rolled back; leave max_tokens and stop out of it: "
+                + _first_line(self._matcher.get_error())
+            )
+        self._ended -= ends
+        self._length -= count
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            raise ConstraintError(f"The grammar can't go on here: {_first_line(self._matcher.get_error())}")
+
+
+def compiled(grammar: Grammar, vocabulary: Vocabulary, max_rows: int = MAX_ROWS) -> Any:
+    """A fresh matcher of a grammar, copied from the compiled one. Raises :class:`GrammarError`."""
+    pristine = vocabulary.grammars.get((grammar.text, max_rows), lambda: _compile(grammar, vocabulary, max_rows))
+    return pristine.deep_copy()
+
+
+def _compile(grammar: Grammar, vocabulary: Vocabulary, max_rows: int) -> Any:
+    tokenizer = vocabulary.for_llguidance
+    from llguidance import LLMatcher, LLParserLimits
+
+    limits = LLParserLimits(max_items_in_row=max_rows, verbose_errors=False)
+    matcher = LLMatcher(tokenizer, grammar.text, log_level=0, limits=limits)
+    if matcher.is_error():
+        raise GrammarError(f"The grammar can't be compiled: {matcher.get_error().strip()}")
+    _probe(matcher.deep_copy(), vocabulary.spare)
+    return matcher
+
+
+def _probe(matcher: Any, size: int) -> None:
+    """Takes one token, because only that shows a grammar that is too large, or that nothing satisfies."""
+    mask = new_mask(size)
+    matcher.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
+    choices = allowed(mask, size + 1)
+    if not matcher.is_error():
+        if not choices.any():
+            raise GrammarError("Nothing satisfies the grammar: no token may come first.")
+        matcher.try_consume_tokens([int(choices.argmax())])
+        if not matcher.is_error() and not matcher.is_stopped():
+            matcher.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
+    if matcher.is_error():
+        raise GrammarError(
+            f"The grammar is too large or can't be satisfied: {_first_line(matcher.get_error())} "
+            "Use fewer optional properties or alternatives in one place."
+        )
+
+
+def _first_line(error: str) -> str:
+    return error.strip().partition("\n")[0].strip()
