@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TypeAlias
+from typing import SupportsIndex, TypeAlias
 
 import pytest
 
@@ -90,3 +90,39 @@ def test_layout_behind_a_call_wakes_nobody(name: str, woken: list[str]) -> None:
     for char in "\n \n":
         parser.feed(char)
     assert woken == []
+
+
+class Sliced(str):
+    """A text that adds up how many characters are copied out of it."""
+
+    copied = 0
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        found = super().__getitem__(key)
+        Sliced.copied += len(found)
+        return found
+
+
+@pytest.fixture
+def sliced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a reader holds counts what is copied out of it from here on."""
+    held = {}
+
+    def keep(reader: Reader, text: str) -> None:
+        held[id(reader)] = Sliced(text)
+
+    monkeypatch.setattr(Reader, "text", property(lambda reader: held[id(reader)], keep), raising=False)
+
+
+@every_format_with_calls
+def test_calls_in_one_piece_are_copied_a_few_times(name: str, sliced: None) -> None:
+    fmt = FORMATS[name]
+    call = ToolCall("", "get_weather", json.dumps({"city": "x" * 40, "days": 3}))
+    shares = []
+    for count in (4, 64):
+        text = write(fmt, Message(tool_calls=(call,) * count))
+        Sliced.copied = 0
+        Parser(fmt, tools=TOOLS).feed(text)
+        shares.append(Sliced.copied / len(text))
+    # A copy of all that is still to come, for each call, would grow with the calls.
+    assert shares[1] <= 2 * shares[0] + 1, shares

@@ -5,6 +5,7 @@ How far is near is bounded, so text without the marker is given up soon. Noise b
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from unspool.parsing.reader import Reader
@@ -22,7 +23,21 @@ def seek(r: Reader, literals: tuple[str, ...], limit: int = HOLD, *, keeps_words
 
     ``""`` if none does; the cursor then stays. ``keeps_words``: noise with a letter or digit in it is content.
     """
-    watch = _seek_watch(literals)
+    offset, found = yield from _near(r, _seek_watch(literals), limit)
+    if found is None:
+        return ""
+    if keeps_words and any(map(str.isalnum, r.text[r.pos : r.pos + offset])):
+        r.content(r.pos + offset, "text between markers")
+    else:
+        r.take(r.pos + offset, "framing", "noise between markers")
+    return found.group(1)
+
+
+def _near(r: Reader, watch: Watch, limit: int) -> Steps[tuple[int, re.Match[str] | None]]:
+    """How far ahead a marker of ``watch`` begins, and its match; ``None`` if none is within ``limit`` characters.
+
+    Without a match, more than ``limit`` characters say that it is too far, fewer that the text has ended.
+    """
     most = limit + watch.longest
     offset = 0
     while True:
@@ -32,15 +47,11 @@ def seek(r: Reader, literals: tuple[str, ...], limit: int = HOLD, *, keeps_words
         found = watch.find(window, offset, ended)
         offset = found.start() if found else len(window)
         if offset > limit:
-            return ""
+            return offset, None
         if found and found.lastindex:
-            if keeps_words and any(map(str.isalnum, window[:offset])):
-                r.content(r.pos + offset, "text between markers")
-            else:
-                r.take(r.pos + offset, "framing", "noise between markers")
-            return found.group(1)
+            return offset, found
         if ended:
-            return ""
+            return offset, None
         if found is None:
             r.wait(watch.stop)
         else:
@@ -63,32 +74,20 @@ def trail(
 
 def header_text(r: Reader, ends: tuple[str, ...], stops: tuple[str, ...] = ()) -> Steps[tuple[str, str]]:
     """Reads up to one of ``ends`` (consumed) or ``stops`` (not); returns the text and what ended it."""
-    watch = header_watch(ends, stops + r.barriers)
-    most = HEADER + watch.longest
-    offset = 0
-    while True:
-        window = r.text[r.pos : r.pos + most]
-        ended = r.final and r.pos + len(window) == len(r.text)
-        found = watch.find(window, offset, ended)
-        offset = found.start() if found else len(window)
-        if offset > HEADER:
-            r.take(r.pos + HEADER)
-            raise NotACall("the header of the call has no end")
-        if found and found.lastindex:
-            text = r.spell(r.take(r.pos + offset, "name", "header"))
-            mark = found.group(found.lastindex)
-            if mark in r.barriers:
-                raise NotACall("the reasoning ends inside a header")
-            if found.lastindex == 1:
-                r.take(r.pos + len(mark), "framing", "end of the header")
-            return text, mark
-        if ended:
-            raise Unfinished("the text ends inside the header of a call")
-        if found is None:
-            r.wait(watch.stop)
-        else:
-            r.wait_for(watch, offset)
-        yield
+    offset, found = yield from _near(r, header_watch(ends, stops + r.barriers), HEADER)
+    if offset > HEADER:
+        r.take(r.pos + HEADER)
+        raise NotACall("the header of the call has no end")
+    if found is None:
+        raise Unfinished("the text ends inside the header of a call")
+    assert found.lastindex
+    text = r.spell(r.take(r.pos + offset, "name", "header"))
+    mark = found.group(found.lastindex)
+    if mark in r.barriers:
+        raise NotACall("the reasoning ends inside a header")
+    if found.lastindex == 1:
+        r.take(r.pos + len(mark), "framing", "end of the header")
+    return text, mark
 
 
 @lru_cache(maxsize=256)

@@ -227,7 +227,7 @@ class Reader:
                 found = match(text, end)
                 if found:
                     return found.group()
-                if end < len(text) and text[end:] in beginnings:
+                if 0 < len(text) - end < longest and text[end:] in beginnings:
                     self.torn = end
                 return ""
             # What began to be a literal is no word.
