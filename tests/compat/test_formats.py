@@ -45,7 +45,15 @@ def _headers(fmt: Format) -> list[str]:
     shape = fmt.calls
     return [
         text
-        for text in (shape.channel, shape.message, *shape.reasoning, *shape.content, *shape.calls, "to=")
+        for text in (
+            shape.channel,
+            shape.constrain,
+            shape.message,
+            *shape.reasoning,
+            *shape.content,
+            *shape.calls,
+            "to=",
+        )
         if text
     ]
 
