@@ -471,9 +471,10 @@ class Reader:
             said += rest + self.text[self._raw_from :]
             self.pos = len(self.text)
         else:
-            self.pos = self._raw_from
-            if rest:
-                self.text = rest + self.text[self.pos :]
+            # Mostly it is still here: a copy for each call that is none would cost their number times the text.
+            self.pos = self._raw_from - len(rest)
+            if self.pos < 0:
+                self.text = rest + self.text[self._raw_from :]
                 self.pos = 0
             # Counted from the call's beginning: what flowed since is not in the offset.
             self._base = self._raw_base + len(said) - self.pos
