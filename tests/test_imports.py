@@ -16,7 +16,7 @@ ROOT = Path(unspool.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"), key=str)
 
 LAYERS = (
-    ("events",),
+    ("events", "lazy"),
     ("message",),
     ("parsing",),
     ("formats",),
@@ -34,7 +34,7 @@ LAYERS = (
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 NUMBERS = {"numpy", "llguidance", "jsonschema", "referencing", "tokenizers", "torch", "transformers", "mlx"}
 """What constraints may import besides; an engine's own arrays only where one is at hand."""
-CORE = ("events", "message", "parsing", "formats", "__init__", "compat")
+CORE = ("events", "lazy", "message", "parsing", "formats", "__init__", "compat")
 """What needs only the standard library."""
 
 

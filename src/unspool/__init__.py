@@ -11,7 +11,6 @@ The package itself imports only the standard library.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from unspool.events import (
@@ -25,6 +24,7 @@ from unspool.events import (
     Usage,
 )
 from unspool.formats import UnknownFormatError, formats, get_format, register
+from unspool.lazy import attributes
 from unspool.message import Message, ToolCall
 
 if TYPE_CHECKING:
@@ -77,32 +77,19 @@ __all__ = [
     "write",
 ]
 
-_LATER = {
-    "AmbiguousFormatError": "unspool.formats.detection",
-    "CheckpointError": "unspool.formats.checkpoint",
-    "Detection": "unspool.formats.detection",
-    "Format": "unspool.parsing.declaration",
-    "FormatFileError": "unspool.formats.loading",
-    "Parser": "unspool.parsing.parser",
-    "ResponseTemplateError": "unspool.formats.response_template",
-    "Span": "unspool.parsing.signals",
-    "UndetectedFormatError": "unspool.formats.detection",
-    "WriteError": "unspool.formats.writer",
-    "detect": "unspool.formats.detection",
-    "load_format": "unspool.formats.loading",
-    "from_response_template": "unspool.formats.response_template",
-    "load_response_template": "unspool.formats.response_template",
-    "write": "unspool.formats.writer",
-}
-
-
-def __getattr__(name: str) -> Any:
-    # The parser is loaded when it is first asked for, so that importing the package stays cheap.
-    if name in _LATER:
-        value = getattr(import_module(_LATER[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = attributes(
+    __name__,
+    {
+        "formats.checkpoint": ("CheckpointError",),
+        "formats.detection": ("AmbiguousFormatError", "Detection", "UndetectedFormatError", "detect"),
+        "formats.loading": ("FormatFileError", "load_format"),
+        "formats.response_template": ("ResponseTemplateError", "from_response_template", "load_response_template"),
+        "formats.writer": ("WriteError", "write"),
+        "parsing.declaration": ("Format",),
+        "parsing.parser": ("Parser",),
+        "parsing.signals": ("Span",),
+    },
+)
 
 
 def parse(

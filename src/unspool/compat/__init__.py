@@ -11,8 +11,7 @@ and parsers that were written for those engines, behind the interface of :class:
 Only the standard library is imported.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unspool.compat.interface import ReasoningParser, ToolParser
 from unspool.compat.managers import (
@@ -36,6 +35,7 @@ from unspool.compat.records import (
     ResponsesRequest,
     ToolCall,
 )
+from unspool.lazy import attributes
 
 if TYPE_CHECKING:
     from unspool.compat.bridge import PluginParser
@@ -68,18 +68,12 @@ __all__ = [
     "load_plugin",
 ]
 
-_LATER = {
-    "BaseThinkingReasoningParser": "unspool.compat.thinking",
-    "PluginError": "unspool.compat.plugins",
-    "PluginParser": "unspool.compat.bridge",
-    "load_plugin": "unspool.compat.plugins",
-}
-
-
-def __getattr__(name: str) -> Any:
-    # Running plugins takes more than offering formats does.
-    if name in _LATER:
-        value = getattr(import_module(_LATER[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Running plugins takes more than offering formats does.
+__getattr__ = attributes(
+    __name__,
+    {
+        "bridge": ("PluginParser",),
+        "plugins": ("PluginError", "load_plugin"),
+        "thinking": ("BaseThinkingReasoningParser",),
+    },
+)

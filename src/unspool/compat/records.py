@@ -16,6 +16,22 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from unspool.parsing.opencall import new_call_id
 
+__all__ = [
+    "ChatCompletionNamedFunction",
+    "ChatCompletionNamedToolChoiceParam",
+    "ChatCompletionRequest",
+    "ChatCompletionToolsParam",
+    "DeltaFunctionCall",
+    "DeltaMessage",
+    "DeltaToolCall",
+    "ExtractedToolCallInformation",
+    "FunctionCall",
+    "FunctionDefinition",
+    "ResponsesRequest",
+    "ToolCall",
+]
+"""The names that engines give them; their protocol modules hold these."""
+
 R = TypeVar("R", bound="Record")
 _MISSING: Any = object()
 

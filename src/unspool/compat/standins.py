@@ -82,20 +82,6 @@ class _Parameters(records.Record):
     """Parameters that are kept and not read."""
 
 
-_NAMES_OF_RECORDS = (
-    "ChatCompletionNamedFunction",
-    "ChatCompletionNamedToolChoiceParam",
-    "ChatCompletionRequest",
-    "ChatCompletionToolsParam",
-    "DeltaFunctionCall",
-    "DeltaMessage",
-    "DeltaToolCall",
-    "ExtractedToolCallInformation",
-    "FunctionCall",
-    "FunctionDefinition",
-    "ResponsesRequest",
-    "ToolCall",
-)
 _PROTOCOLS = (
     "entrypoints.openai.protocol",
     "entrypoints.openai.chat_completion.protocol",
@@ -107,7 +93,7 @@ _PROTOCOLS = (
 
 def _vllm() -> dict[str, dict[str, Any]]:
     """Module paths below ``vllm`` and what they hold."""
-    protocol = {name: getattr(records, name) for name in _NAMES_OF_RECORDS}
+    protocol = {name: getattr(records, name) for name in records.__all__}
     tools = {"ToolParser": ToolParser, "ToolParserManager": managers.ToolParserManager, "Tool": Any}
     reasoning = {"ReasoningParser": ReasoningParser, "ReasoningParserManager": managers.ReasoningParserManager}
     tokenizers = dict.fromkeys(("AnyTokenizer", "TokenizerLike", "MistralTokenizer"), helpers.AnyTokenizer)

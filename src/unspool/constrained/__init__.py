@@ -7,8 +7,9 @@ Everything is a :class:`Constraint`: ``mask(out)`` says which tokens may come, `
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unspool.lazy import attributes
 
 if TYPE_CHECKING:
     from unspool.constrained.arrays import apply_mask
@@ -49,22 +50,17 @@ __all__ = [
     "regex",
 ]
 
-_HOMES = {
-    "arrays": ("apply_mask",),
-    "base": ("Constraint", "ConstraintError", "GrammarError", "SchemaError", "new_mask"),
-    "boundary": ("BoundaryTracker", "Phase"),
-    "grammars": ("Grammar", "choice", "ebnf", "lark", "regex"),
-    "guidance": ("LLGuidanceConstraint",),
-    "history": ("History",),
-    "processors": ("ConstraintLogitsProcessor", "JSONSchemaLogitsProcessor", "ThinkingAwareLogitsProcessor"),
-    "schema": ("json_object", "json_schema"),
-    "thinking": ("ThinkingConstraint",),
-}
-_LATER = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        value = globals()[name] = getattr(import_module(_LATER[name]), name)
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = attributes(
+    __name__,
+    {
+        "arrays": ("apply_mask",),
+        "base": ("Constraint", "ConstraintError", "GrammarError", "SchemaError", "new_mask"),
+        "boundary": ("BoundaryTracker", "Phase"),
+        "grammars": ("Grammar", "choice", "ebnf", "lark", "regex"),
+        "guidance": ("LLGuidanceConstraint",),
+        "history": ("History",),
+        "processors": ("ConstraintLogitsProcessor", "JSONSchemaLogitsProcessor", "ThinkingAwareLogitsProcessor"),
+        "schema": ("json_object", "json_schema"),
+        "thinking": ("ThinkingConstraint",),
+    },
+)

@@ -3,10 +3,10 @@
 One module per family holds declarations only; :mod:`registry` finds them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unspool.formats.registry import UnknownFormatError, formats, get_format, register
+from unspool.lazy import attributes
 
 if TYPE_CHECKING:
     from unspool.formats.checkpoint import CheckpointError
@@ -28,19 +28,11 @@ __all__ = [
     "write",
 ]
 
-_LATER = {
-    "AmbiguousFormatError": "detection",
-    "CheckpointError": "checkpoint",
-    "Detection": "detection",
-    "UndetectedFormatError": "detection",
-    "WriteError": "writer",
-    "detect": "detection",
-    "samples": "writer",
-    "write": "writer",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(f"unspool.formats.{_LATER[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = attributes(
+    __name__,
+    {
+        "checkpoint": ("CheckpointError",),
+        "detection": ("AmbiguousFormatError", "Detection", "UndetectedFormatError", "detect"),
+        "writer": ("WriteError", "samples", "write"),
+    },
+)
