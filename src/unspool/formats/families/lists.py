@@ -172,7 +172,7 @@ FORMATS = (
         ),
         calls=JsonCalls(open=("<TOOLCALL>",), close=("</TOOLCALL>",), written_list=_INLINE),
         turns=("<SPECIAL_11>Assistant\n",),
-        start="<think>\n",
+        start="<think>\n\n",
         stops=("<SPECIAL_12>", "<|eot_id|>"),
         before_call="\n\n",
         engine_names={"dynamo": ("nemotron_deci",), "vllm-mlx": ("nemotron",)},
