@@ -149,6 +149,8 @@ JSON_PIECES = (
     '{"name": "get_time"}',
     '"arguments": "{}"',
     '"id": 7',
+    "[]",
+    '{"name": "get_weather", "arguments": {}}',
 )
 OTHER_PIECES = (
     "get_weather(",
@@ -197,6 +199,7 @@ OTHER_PIECES = (
     " " * 70,
     "\n" * 70,
     "x" * 300,
+    " x" * 150,
     "é",
     "日本",
     "🙂",

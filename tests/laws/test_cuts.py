@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,7 @@ from tests.laws.strategies import (
     without_ids,
     written,
 )
-from unspool import Message
+from unspool import ContentDelta, Message, ReasoningDelta
 
 Mode = Literal["incremental", "atomic"]
 
@@ -58,3 +59,24 @@ def test_no_cut_changes_what_is_said(name: str, data: st.DataObject) -> None:
             assert merged(events_of(fmt, cut, request, finish, arguments=mode)) == merged(whole), cut
         messages.append(without_ids(Message.from_events(whole)))
     assert messages[0] == messages[1], "incremental and atomic disagree"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hermes", "<think>a <tool_call>[] words </tool_call> b</think>c"),
+        ("llama3_json", " " * 65 + '{"name": "get_weather", "parameters": {"city": "x"}}'),
+        ("pythonic", " " * 65 + '[get_weather(city="x")]'),
+        (
+            "gpt_oss",
+            "<|channel|>commentary" + " x" * 150 + ' to=functions.get_weather<|message|>{"city":"x"}<|call|>',
+        ),
+    ],
+)
+def test_what_once_depended_on_the_cut(name: str, text: str) -> None:
+    fmt = FORMATS[name]
+    request = {"tools": "all", "prompt": None}
+    whole = merged(events_of(fmt, [text], request))
+    assert merged(events_of(fmt, list(text), request)) == whole
+    said = "".join(event.text for event in whole if isinstance(event, ContentDelta | ReasoningDelta))
+    assert said.count("words") <= 1

@@ -90,6 +90,7 @@ def workloads(fmt: Format) -> dict[str, Workload]:
         prompted["a call in reasoning that never ends"] = (opened, _around("Hm." + argument, " word"))
         prompted["calls begun in reasoning that never ends"] = (opened, _around(_HERE, begun))
         prompted["layout in reasoning"] = (opened, _around(_HERE, "\n "))
+        prompted["reasoning that a call ends"] = (None, _around(_HERE, block.open + "Hm." + single))
     if not is_bare(fmt):
         prompted["words after a call"] = (None, _around(single + _HERE, " word"))
     return prompted

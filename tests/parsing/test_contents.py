@@ -152,3 +152,18 @@ CALL = RegionContent("json")
 )
 def test_a_call_is_made_of_what_was_read(text: str, transform: Any, options: Any, expected: Any) -> None:
     assert read(CALL, text, transform, **options) == expected
+
+
+def test_arguments_that_are_written_again_keep_their_spelling() -> None:
+    numbers = '{"n": 12, "m": ' + "9" * 5000 + ', "f": 1.10, "s": "\\ud800é"}'
+    region = Region("c", "calls", content=RegionContent("json", allow_non_json=True))
+    (found,) = calls_of(region, '{"name": "f", "arguments": ' + numbers + "}", {}, TOOLS, str, closed=True)
+    assert found == ("f", numbers)
+
+
+@pytest.mark.parametrize("delims", [(), (("«", "»"),)])
+def test_strings_that_never_end_go_to_the_end(delims: tuple[tuple[str, str], ...]) -> None:
+    content = RegionContent("json", string_delims=delims, unquoted_keys=True, allow_non_json=True)
+    for text in ('{"a\\" b: 1', "{«a «b"):
+        transform = {"name": "f", "arguments": {"x": "{content}"}}
+        assert read(content, text, transform) == [("f", {"x": text})]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from unspool.parsing.codecs.json import without_controls
 from unspool.parsing.schema import JSON, STRING, Types, convert, fate, offered_tools, resolve
 
 ROOT: dict[str, Any] = {
@@ -187,3 +188,7 @@ def test_a_tool_without_a_name_is_refused(tool: Any) -> None:
 def test_tools_that_are_no_list_are_refused(tools: Any) -> None:
     with pytest.raises(TypeError, match="must be a list of OpenAI function tools"):
         offered_tools(tools)
+
+
+def test_a_string_that_never_ends_is_looked_at_once() -> None:
+    assert without_controls('["a\nb", "' + '\\"\n' * 3) == '["a\\nb", "' + '\\"\\n' * 3

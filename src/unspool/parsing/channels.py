@@ -171,7 +171,7 @@ def _header(r: Reader, m: _Messages) -> Steps[tuple[str, str] | None]:
         if found and found.lastindex:
             if found.lastindex < 3:
                 r.take(found.end(), "framing", "end of the header")
-            return ("".join(parts), found.group(1)) if found.lastindex == 1 else None
+            return ("".join(parts)[:HEADER], found.group(1)) if found.lastindex == 1 else None
         if r.final:
             return None
         if sum(map(len, parts)) > HEADER:

@@ -6,14 +6,13 @@ that text is a ``ValueError``.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from unspool.parsing.codecs.json import load, quote
+from unspool.parsing.codecs.json import dump, load, load_spelled, quote
 from unspool.parsing.declaration import Region, RegionContent
 from unspool.parsing.expressions import Class, Expression, Group, Opaque, Repeat, Text, anything, ended, single
 from unspool.parsing.scanner import pattern
@@ -79,7 +78,7 @@ def _call(call: Any, tools: Mapping[str, Tool], *, textual: bool) -> tuple[str, 
     tool = tools.get(name)
     arguments = function.get("arguments", function.get("parameters"))
     if isinstance(arguments, str):
-        arguments = load(arguments) if arguments.strip() else {}
+        arguments = load_spelled(arguments) if arguments.strip() else {}
     elif arguments is None:
         if tool is None or tool.required:
             raise ValueError("the call has no arguments")
@@ -87,7 +86,7 @@ def _call(call: Any, tools: Mapping[str, Tool], *, textual: bool) -> tuple[str, 
     if not isinstance(arguments, dict):
         raise ValueError("the arguments are no object")
     if not textual:
-        return name, _dump(arguments)
+        return name, dump(arguments)
     members = (f"{quote(key)}: {_typed(value, _types(tool, key))}" for key, value in arguments.items())
     return name, "{" + ", ".join(members) + "}"
 
@@ -102,11 +101,7 @@ def _typed(value: Any, types: Types) -> str:
         return convert(value, types) if types else quote(value)
     if isinstance(value, list) and types and "array" not in types:
         return f"[{', '.join(_typed(item, types) for item in value)}]"
-    return _dump(value)
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return dump(value)
 
 
 def _read(content: RegionContent, text: str, spell: Spell, *, closed: bool = True) -> Any:
@@ -139,7 +134,7 @@ def _value(content: RegionContent, text: str, spell: Spell) -> Any:
 
 def _json(content: RegionContent, text: str, spell: Spell) -> Any:
     try:
-        return load(spell(_plain_json(content, text)))
+        return load_spelled(spell(_plain_json(content, text)))
     except ValueError:
         if content.allow_non_json:
             return _text(content, spell(text))
@@ -148,9 +143,11 @@ def _json(content: RegionContent, text: str, spell: Spell) -> Any:
 
 def _plain_json(content: RegionContent, text: str) -> str:
     """The text with bare keys quoted and strings between other delimiters in JSON's quotes, left to right."""
-    sources = [r'"(?:[^"\\]|\\.)*+"']
+    # What has no end goes to the end of the text: nothing later is tried as its beginning.
+    sources = [r'"(?:[^"\\]|\\.)*+"?']
     for number, (opening, closing) in enumerate(content.string_delims):
         sources.append(f"{re.escape(opening)}(?P<string{number}>.*?){re.escape(closing)}")
+        sources.append(f"{re.escape(opening)}.*")
     if content.unquoted_keys:
         sources.append(r"(?<=[{,])(?P<before>\s*)(?P<key>\w+)(?P<after>\s*):")
 

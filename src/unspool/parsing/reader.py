@@ -84,6 +84,7 @@ class Reader:
         self.reopens: tuple[str, ...] = ()
         self.barriers: tuple[str, ...] = ()
         self.torn = -1
+        self.unclosed: set[str] = set()
         self._base = 0
         self._keep: int | None = None
         self._out: list[Event] = []
@@ -437,6 +438,8 @@ class Reader:
 
     def end_call(self) -> None:
         """The raw text of a call that succeeded is no longer needed."""
+        if self._probing:
+            raise NotACall("no call was named")
         self.confirm_calls()
         self._raw = None
 
@@ -485,7 +488,7 @@ class Reader:
 
     def probe(self, steps: Steps[Any]) -> Steps[str | None]:
         """Runs a call reader only as far as the name; reads nothing for good. ``None``: no call opens here."""
-        start = self._keep = self.pos
+        self._keep = self.pos
         self._probing = True
         try:
             for _ in steps:

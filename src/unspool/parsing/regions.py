@@ -234,7 +234,11 @@ def _verdict(
     """
     if not (yield from _offered(r, call, reading.watch.marks[call.region.name], found)):
         return "text"
-    return "drafted" if (yield from _comes(r, reading.closer)) else "call"
+    name = reading.region.name
+    if name not in r.unclosed and (yield from _comes(r, reading.closer)):
+        return "drafted"
+    r.unclosed.add(name)
+    return "call"
 
 
 def _offered(r: Reader, call: Reading, mark: Delimiter, found: Found) -> Steps[bool]:

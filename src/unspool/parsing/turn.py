@@ -92,7 +92,7 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
             elif ahead == len(r.text) and r.final and r.spoke:
                 r.take(ahead, "framing", "layout at the end")
                 return None
-            elif g.bare and ahead < len(r.text) and (yield from _bare(r, g, ahead)):
+            elif g.bare and ahead < len(r.text) and ahead - r.pos <= HOLD and (yield from _bare(r, g, ahead)):
                 continue
             else:
                 lead = False
@@ -264,7 +264,6 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
     r.spoke = True
     r.fresh = False
     prefilled = r.in_prompt
-    unclosed = False
     yield from r.pad(block.open_pad, "layout after the reasoning opener")
     if prefilled and (size := (yield from r.ahead((block.open,)))):
         r.take(r.pos + size, "framing", "opener repeated after the prompt's")
@@ -304,20 +303,16 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
             r.take(found.end(), "framing", "marks a note")
         else:
             size = found.end() - r.pos
-            what = yield from _call_inside(r, g, block, None if unclosed else closer, size, mark)
-            if what == "ends":
+            if (yield from _call_inside(r, g, block, closer, size, mark)):
                 return True
-            unclosed = unclosed or what == "never closes"
 
 
-def _call_inside(
-    r: Reader, g: Grammar, block: Reasoning, closer: Watch | None, size: int, mark: str
-) -> Steps[Literal["ends", "goes on", "never closes"]]:
-    """Decides about a call opener inside an open block.
+def _call_inside(r: Reader, g: Grammar, block: Reasoning, closer: Watch, size: int, mark: str) -> Steps[bool]:
+    """Decides about a call opener inside an open block; whether it ends the block.
 
     It must open a call to an offered tool. Then the call stands inside the block, where the format has such calls;
     otherwise it ends the block if no closer follows: from here on the text waits for the closer or the end, the
-    one place where more than a marker is held. Without ``closer`` none follows, and the text has ended.
+    one place where more than a marker is held. Once the text has ended without a closer, none is looked for again.
     """
 
     def attempt() -> Steps[None]:
@@ -331,15 +326,15 @@ def _call_inside(
             r.take(len(r.text), "cut", "call cut by the token limit")
         else:
             r.reasoning(r.pos + size, "a marker that opens no call")
-        return "goes on"
+        return False
     if name not in r.tools:
         r.reasoning(r.pos + size, "a marker that opens no call")
-        return "goes on"
+        return False
     if block.holds_calls:
         r.barriers = (block.close, *block.closes_too)
         yield from _call(r, g, r.pos + size, mark, in_reasoning=True)
         r.barriers = ()
-        return "goes on"
+        return False
     start = r.offset
     held: list[str] = []
 
@@ -347,13 +342,14 @@ def _call_inside(
         held.append(delta)
         return []
 
-    r.holding = closer is not None
-    while closer:
+    r.holding = block.open not in r.unclosed
+    while block.open not in r.unclosed:
         found = closer.find(r.text, r.pos, r.final)
         end = found.start() if found else len(r.text)
         if r.final or (found and found.lastindex):
             r.holding = False
         if r.final and not (found and found.lastindex):
+            r.unclosed.add(block.open)
             r.rewind("".join(held) + r.text[r.pos :], start)
             break
         held.append(r.take(end, "reasoning", "a call drafted inside reasoning"))
@@ -361,15 +357,14 @@ def _call_inside(
             r.say_reasoning("".join(held), start)
             r.take(found.end(), "framing", "closes the reasoning")
             yield from r.pad(block.after_accepts or block.after, "layout after the reasoning closer")
-            return "ends"
+            return True
         if found is None:
             r.flow(closer.stop, hold)
         yield
     if r.cut and (end := _drafted(r, g, size, mark)):
         r.reasoning(end, "a call drafted inside reasoning")
-    elif (yield from _call(r, g, r.pos + size, mark, in_reasoning=True)):
-        return "ends"
-    return "never closes"
+        return False
+    return (yield from _call(r, g, r.pos + size, mark, in_reasoning=True))
 
 
 def _drafted(r: Reader, g: Grammar, size: int, mark: str) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -32,7 +33,8 @@ string_end = pattern(r'["\\\x00-\x1f]').search
 _structure_stop = pattern(f"[^{_LOOSE[1:]}").search
 _string = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _surrogate = pattern("[\ud800-\udfff]")
-_any_string = pattern(_string)
+_any_string = pattern(f"{_string}?")
+"""Without its closing quote it goes to the end: no later quote is tried as its beginning."""
 _control = pattern(r"\\.|[\x00-\x1f]")
 _LOOSE_NUMBER = pattern(r"([+-]?)(?=\.?[0-9])([0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _settled = pattern(rf"(?:[\[\]{{}}]|{_LOOSE}|{_string}(?=[ \t\r\n]*+[,:\]}}]))*+")
@@ -47,6 +49,13 @@ def _reject_constant(name: str) -> Any:
 
 def _uncounted(_: str) -> int:
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as it is spelled."""
+
+    text: str
 
 
 _decode = json.JSONDecoder(parse_constant=_reject_constant).decode
@@ -68,6 +77,30 @@ def load(text: str) -> Any:
             return _decode_long(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+_decode_spelled = json.JSONDecoder(parse_constant=_reject_constant, parse_int=Number, parse_float=Number).decode
+
+
+def load_spelled(text: str) -> Any:
+    """The value of a JSON text, strictly, numbers as they are spelled; raises ``ValueError`` for anything else."""
+    try:
+        return _decode_spelled(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def dump(value: Any) -> str:
+    """The JSON text of a value that may hold numbers as they were spelled; other scripts are left readable."""
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, Number):
+        return value.text
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{quote(key)}: {dump(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(dump, value)) + "]"
+    return json.dumps(value, allow_nan=False)
 
 
 def number(text: str) -> str | None:

@@ -276,6 +276,8 @@ class Value:
         """Lets plain text pass while nothing else is due."""
         if self._fate == "text" and self._wanted:
             self._r.flow(stop, self._r.arguments_sink(escape))
+        elif self._fate != "open":
+            self._r.flow(stop, self._r.raw_sink(self._held))
 
     def end(self) -> None:
         """The value is complete."""
