@@ -65,12 +65,13 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def call(name: str) -> str:
-    return write(FORMATS[name], Message(tool_calls=(ToolCall("", "get_weather", '{"city": "x"}'),)))
+    arguments = '{"city": "x", "data": {"inner": [7123456]}}'
+    return write(FORMATS[name], Message(tool_calls=(ToolCall("", "get_weather", arguments),)))
 
 
 @every_format_with_calls
-@pytest.mark.parametrize("word", ["get_weather", "city"])
-def test_letters_of_names_and_keys_wake_nobody(name: str, word: str, woken: list[str]) -> None:
+@pytest.mark.parametrize("word", ["get_weather", "city", "inner", "7123456"])
+def test_letters_of_names_keys_and_numbers_wake_nobody(name: str, word: str, woken: list[str]) -> None:
     parser = Parser(FORMATS[name], tools=TOOLS)
     for char in call(name).partition(word)[0]:
         parser.feed(char)
@@ -88,6 +89,18 @@ def test_layout_behind_a_call_wakes_nobody(name: str, woken: list[str]) -> None:
         parser.feed(char)
     woken.clear()
     for char in "\n \n":
+        parser.feed(char)
+    assert woken == []
+
+
+@every_format
+def test_words_of_content_wake_nobody(name: str, woken: list[str]) -> None:
+    parser = Parser(FORMATS[name], tools=TOOLS)
+    text = write(FORMATS[name], Message(content="Hello world"))
+    for char in text.partition(" world")[0]:
+        parser.feed(char)
+    woken.clear()
+    for char in "world":
         parser.feed(char)
     assert woken == []
 

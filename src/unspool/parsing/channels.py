@@ -155,7 +155,9 @@ def _named(r: Reader, m: _Messages) -> Steps[bool]:
             if r.cut and any((name + mark).startswith(window) for name in r.tools for mark in m.marks):
                 r.take(len(r.text), "cut", "the name of a call cut by the token limit")
             return False
-        if not found:
+        if found:
+            r.wait_for(m.header, end)
+        else:
             r.wait(m.word_end)
         yield
 

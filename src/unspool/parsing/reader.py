@@ -57,6 +57,12 @@ def stop(r: Reader, why: str) -> NoReturn:
     raise NotACall(why)
 
 
+def _filtered(
+    sink: Callable[[str], list[Event]], passes: Callable[[list[Event], bool], list[Event]]
+) -> Callable[[str], list[Event]]:
+    return lambda delta: passes(sink(delta), False)
+
+
 class Reader:
     """Text in, events out; the state that the coroutines share."""
 
@@ -178,8 +184,6 @@ class Reader:
         """
         if self.spans is not None or self.pos != len(self.text) or self._keep is not None or self.final:
             return
-        if self.filter is not None:
-            return
         if self._raw is not None:
             self._raw.append(self.text[self._raw_from : self.pos])
             self._raw_from = 0
@@ -188,7 +192,7 @@ class Reader:
         self.pos = 0
         self.stop = stop
         self.whole = whole
-        self.sink = sink
+        self.sink = sink if self.filter is None else _filtered(sink, self.filter)
 
     def take(self, end: int, kind: Kind = "framing", note: str = "") -> str:
         """Consumes up to ``end`` and says what the text was."""

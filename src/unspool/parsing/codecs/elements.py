@@ -19,7 +19,7 @@ from unspool.parsing.codecs.tagged import Arguments, Value, attributes
 from unspool.parsing.declaration import ElementCalls
 from unspool.parsing.markers import header_text
 from unspool.parsing.reader import Reader, stop
-from unspool.parsing.scanner import Watch
+from unspool.parsing.scanner import Watch, pattern
 from unspool.parsing.schema import Schema, Tool, convert
 from unspool.parsing.signals import HEADER, NotACall, Steps, Unfinished
 
@@ -30,6 +30,7 @@ TEXT = "$text"
 """The member that holds text beside children."""
 
 _CONTAINERS = frozenset({"array", "object"})
+_tag_end = pattern(">").search
 
 
 @dataclass(slots=True)
@@ -137,6 +138,7 @@ def _tag(r: Reader, size: int) -> Steps[str]:
         name, end, _ = r.text[r.pos + size : r.pos + size + HEADER].partition(">")
         if end or len(name) == HEADER or r.final:
             return name if end and name and not any(map(str.isspace, name)) else ""
+        r.wait(_tag_end)
         yield
 
 
@@ -195,6 +197,8 @@ def _element(r: Reader, shape: ElementCalls, names: tuple[str, ...]) -> Steps[_E
                 raise Unfinished("the text ends inside a value")
             if found:
                 r.wait_for(watch)
+            else:
+                r.flow(watch.stop, r.raw_sink(texts))
             yield
             continue
         mark = found.group(found.lastindex)
