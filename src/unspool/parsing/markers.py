@@ -1,16 +1,45 @@
-"""Reading up to markers that are near: headers, and closers that may be missing or doubled.
+"""Reading up to markers: those behind a value, however long it is, and those that are near.
 
-How far is near is bounded, so text without the marker is given up soon. Noise before a marker is framing.
+Near ones are the ends of headers, and closers that may be missing or doubled. How far is near is bounded, so text
+without the marker is given up soon. Noise before a marker is framing.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Protocol
 
 from unspool.parsing.reader import Reader
 from unspool.parsing.scanner import Watch
 from unspool.parsing.signals import HEADER, HOLD, NotACall, Steps, Unfinished
+
+
+class Taker(Protocol):
+    """What the text before a marker becomes."""
+
+    def text(self, end: int) -> None:
+        """Everything up to ``end`` belongs to it."""
+
+    def flow(self, stop: Callable[[str], object]) -> None:
+        """Lets text pass in which ``stop`` finds nothing, if that is possible now."""
+
+
+def upto(r: Reader, watch: Watch, taker: Taker) -> Steps[re.Match[str]]:
+    """Reads to the next marker of ``watch``; what is before it is the taker's. Consumes no marker."""
+    while True:
+        found = watch.find(r.text, r.pos, r.final)
+        taker.text(found.start() if found else len(r.text))
+        if found and found.lastindex:
+            return found
+        if r.final:
+            raise Unfinished("the text ends inside a value")
+        if found:
+            r.wait_for(watch)
+        else:
+            taker.flow(watch.stop)
+        yield
 
 
 @lru_cache(maxsize=256)

@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 
 from unspool.parsing.calls import json_calls, python_calls
 from unspool.parsing.codecs.json import finish_arguments, json_object, load
-from unspool.parsing.codecs.relaxed import relaxed_object
+from unspool.parsing.codecs.relaxed import quote_watch, relaxed_object
 from unspool.parsing.contents import PLACEHOLDER, calls_of
 from unspool.parsing.declaration import JsonCalls, PythonCalls, Region
 from unspool.parsing.delimiters import Delimiter, Delimiters, Found
 from unspool.parsing.expressions import Expression, Text, names
 from unspool.parsing.reader import Reader, stop
-from unspool.parsing.scanner import Watch, pattern
+from unspool.parsing.scanner import pattern
 from unspool.parsing.signals import HOLD, NotACall, Steps, Unfinished
 
 _Read: TypeAlias = "Callable[[Reader, Reading, Mapping[str, str]], Steps[None]]"
@@ -206,7 +206,7 @@ def buffered(r: Reader, reading: Reading, groups: Mapping[str, str]) -> Steps[No
 
 def _quoted(r: Reader, closing: str, parts: list[str]) -> Steps[None]:
     """Reads the rest of a string, in which a closer is letters."""
-    watch = Watch(("", (closing,)))
+    watch = quote_watch(closing)
     while True:
         if closing == '"':
             inside = _in_string(r.text, r.pos)

@@ -15,13 +15,14 @@ from functools import lru_cache
 
 from unspool.parsing.codecs.json import quote
 from unspool.parsing.codecs.python import DEPTH
+from unspool.parsing.codecs.raw import Gathered
 from unspool.parsing.codecs.tagged import Arguments, Value, attributes
 from unspool.parsing.declaration import ElementCalls
-from unspool.parsing.markers import header_text
+from unspool.parsing.markers import header_text, upto
 from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import Watch, pattern
 from unspool.parsing.schema import Schema, Tool, convert
-from unspool.parsing.signals import HEADER, NotACall, Steps, Unfinished
+from unspool.parsing.signals import HEADER, NotACall, Steps
 
 ITEM = "item"
 """The name of an element that is an entry of a list, whatever the schema says."""
@@ -148,20 +149,8 @@ def _leaf(
     """Reads a value that has no children, through its closer if it has one."""
     watch = _tag_watch(shape)
     while True:
-        found = watch.find(r.text, r.pos, r.final)
-        value.text(found.start() if found else len(r.text))
-        if found is None:
-            if r.final:
-                raise Unfinished("the text ends inside a value")
-            value.flow(watch.stop)
-            yield
-            continue
-        if not found.lastindex:
-            r.wait_for(watch)
-            yield
-            continue
-        mark = found.group(found.lastindex)
-        tag = yield from _tag(r, len(mark))
+        found = yield from upto(r, watch, value)
+        tag = yield from _tag(r, len(found.group()))
         if found.lastindex == 1 and tag:
             yield from _close(r, shape, (name,), tag)
             return
@@ -188,32 +177,21 @@ def _element(r: Reader, shape: ElementCalls, names: tuple[str, ...]) -> Steps[_E
         raise NotACall("the arguments are nested too deeply")
     watch = _tag_watch(shape)
     element = _Element()
-    texts: list[str] = []
+    texts = Gathered(r, "value")
     while True:
-        found = watch.find(r.text, r.pos, r.final)
-        texts.append(r.spell(r.take(found.start() if found else len(r.text), "arguments", "value")))
-        if found is None or not found.lastindex:
-            if r.final:
-                raise Unfinished("the text ends inside a value")
-            if found:
-                r.wait_for(watch)
-            else:
-                r.flow(watch.stop, r.raw_sink(texts))
-            yield
-            continue
-        mark = found.group(found.lastindex)
-        tag = yield from _tag(r, len(mark))
+        found = yield from upto(r, watch, texts)
+        tag = yield from _tag(r, len(found.group()))
         if found.lastindex == 1 and tag:
             yield from _close(r, shape, names, tag)
             break
         if (yield from _ends_call(r, shape)):
             break
         if not tag:
-            texts.append(r.spell(r.take(r.pos + 1, "arguments", "value")))
+            texts.text(r.pos + 1)
             continue
         child = yield from _open(r, shape)
         element.children.append((child, (yield from _element(r, shape, (*names, child)))))
-    element.text = "".join(texts)
+    element.text = "".join(texts.parts)
     return element
 
 

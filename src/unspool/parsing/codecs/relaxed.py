@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from unspool.parsing.codecs.json import escape, json_string, load, quote
+from unspool.parsing.codecs.json import json_string, load, quote
 from unspool.parsing.codecs.python import CONSTANTS, DEPTH, NUMBERS
+from unspool.parsing.codecs.raw import Gathered, Spoken
+from unspool.parsing.markers import Taker, upto
 from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import Watch, pattern
 from unspool.parsing.signals import Finder, NotACall, Steps, Unfinished
@@ -25,7 +27,8 @@ _bare_end = pattern(f"[{_NO_BARE}]").search
 
 
 @lru_cache(maxsize=64)
-def _quote_watch(mark: str) -> Watch:
+def quote_watch(mark: str) -> Watch:
+    """Looks for a quote marker."""
     return Watch(("", (mark,)))
 
 
@@ -68,9 +71,9 @@ def relaxed_object(r: Reader, mark: str, depth: int = DEPTH) -> Steps[None]:
 def _key(r: Reader, mark: str) -> Steps[str]:
     opening = yield from r.at((mark, '"'))
     if opening == mark:
-        parts: list[str] = []
-        yield from _quoted(r, mark, parts)
-        key = "".join(parts)
+        gathered = Gathered(r, "string")
+        yield from _quoted(r, mark, gathered)
+        key = "".join(gathered.parts)
     elif opening:
         key = yield from json_string(r, "key")
     else:
@@ -97,39 +100,19 @@ def _run(r: Reader, kind: re.Pattern[str], end: Callable[[str], object]) -> Step
         yield
 
 
-def _quoted(r: Reader, mark: str, parts: list[str] | None) -> Steps[None]:
-    """Reads a string between quote markers into ``parts``, or out as JSON."""
-    watch = _quote_watch(mark)
+def _quoted(r: Reader, mark: str, taker: Taker) -> Steps[None]:
+    """Reads a string between quote markers."""
     r.take(r.pos + len(mark), "arguments", "quote")
-    if parts is None:
-        r.arguments('"')
-    while True:
-        found = watch.find(r.text, r.pos, r.final)
-        end = found.start() if found else len(r.text)
-        if end > r.pos:
-            text = r.spell(r.take(end, "arguments", "string"))
-            if parts is None:
-                r.arguments(escape(text))
-            else:
-                parts.append(text)
-        if found and found.lastindex:
-            r.take(found.end(), "arguments", "quote")
-            if parts is None:
-                r.arguments('"')
-            return
-        if r.final:
-            raise Unfinished("the text ends inside a string")
-        if found:
-            r.wait_for(watch)
-        elif parts is None:
-            r.flow(watch.stop, r.arguments_sink(escape))
-        yield
+    found = yield from upto(r, quote_watch(mark), taker)
+    r.take(found.end(), "arguments", "quote")
 
 
 def _value(r: Reader, mark: str, depth: int) -> Steps[None]:
     opening = yield from r.next((mark, '"', "{", "["))
     if opening == mark:
-        yield from _quoted(r, mark, None)
+        r.arguments('"')
+        yield from _quoted(r, mark, Spoken(r, "string"))
+        r.arguments('"')
     elif opening == '"':
         r.arguments(quote((yield from json_string(r, "string"))))
     elif opening == "{":

@@ -14,11 +14,11 @@ from html import unescape
 
 from unspool.parsing.codecs.json import escape, finish_arguments, json_object, quote
 from unspool.parsing.declaration import TaggedCalls
-from unspool.parsing.markers import header_text, header_watch
+from unspool.parsing.markers import header_text, header_watch, upto
 from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import Watch, pattern
 from unspool.parsing.schema import JSON, STRING, UNTYPED, Tool, Types, convert, fate, named_type
-from unspool.parsing.signals import HEADER, HOLD, NotACall, Steps, Unfinished
+from unspool.parsing.signals import HEADER, HOLD, NotACall, Steps
 
 _ATTRIBUTE = pattern(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>/]+))""")
 _no_name = pattern(r"[\s<>]").search
@@ -219,23 +219,13 @@ def _verbatim(r: Reader, shape: TaggedCalls, opener: str, closer: str, value: Va
     r.take(r.pos + len(opener), "framing", "verbatim")
     watch = header_watch((closer,), ())
     while True:
-        found = watch.find(r.text, r.pos, r.final)
-        value.text(found.start() if found else len(r.text))
-        if found is None:
-            if r.final:
-                raise Unfinished("the text ends inside a value")
-            value.flow(watch.stop)
-        elif not found.lastindex:
-            r.wait_for(watch)
-        elif (yield from _followed_by(r, len(closer), shape.value_close + shape.param_open + shape.call_close)):
+        yield from upto(r, watch, value)
+        if (yield from _followed_by(r, len(closer), shape.value_close + shape.param_open + shape.call_close)):
             r.take(r.pos + len(closer), "framing", "end of what is verbatim")
             if mark := (yield from r.next(shape.value_close)):
                 r.take(r.pos + len(mark), "framing", "closes the value")
             return
-        else:
-            value.text(r.pos + 1)
-            continue
-        yield
+        value.text(r.pos + 1)
 
 
 class Value:
@@ -300,19 +290,8 @@ def _value(
         shape.value_pad, loose, r.barriers, shape.value_close, shape.param_open, shape.call_close, nexts
     )
     while True:
-        found = watch.find(r.text, r.pos, r.final)
-        if found is None:
-            value.text(len(r.text))
-            if r.final:
-                raise Unfinished("the text ends inside a value")
-            value.flow(watch.stop)
-            yield
-            continue
-        value.text(found.start())
-        if not found.lastindex:
-            r.wait_for(watch)
-            yield
-            continue
+        found = yield from upto(r, watch, value)
+        assert found.lastindex
         literal = found.group(found.lastindex)
         size = found.end() - found.start()
         if found.lastindex == 5:
