@@ -218,7 +218,7 @@ def _message(r: Reader, m: _Messages, header: str, mark: str, *, offered: bool) 
     route, name = _route(m, header, mark, r.tools)
     if route == "call":
         if offered:
-            yield from _call(r, m, name, mark)
+            yield from _attempt(r, m, _body(r, m, name, mark))
         else:
             r.reject_call(NotACall("no tools were offered"))
             yield from _text(r, m, "content")
@@ -232,15 +232,10 @@ def _message(r: Reader, m: _Messages, header: str, mark: str, *, offered: bool) 
         yield from _text(r, m, route)
 
 
-def _call(r: Reader, m: _Messages, name: str, mark: str) -> Steps[None]:
-    try:
-        yield from _body(r, m, name, mark)
-    except NotACall as why:
-        r.reject_call(why)
-        yield from _text(r, m, "content")
-        return
-    r.end_call()
-    yield from _text(r, m, "drop")
+def _attempt(r: Reader, m: _Messages, calls: Steps[None]) -> Steps[None]:
+    """Reads a message by the steps for its calls; what is none is content."""
+    found = yield from r.attempt(calls)
+    yield from _text(r, m, "drop" if found else "content")
 
 
 def _body(r: Reader, m: _Messages, name: str, mark: str) -> Steps[None]:
@@ -302,25 +297,23 @@ def _calls_in_content(r: Reader, m: _Messages) -> Steps[None]:
         return
     r.begin_call()
     r.take(r.pos + len(mark), "framing", "opens the calls")
-    try:
-        mark = ""
-        while mark not in shape.section_close:
-            if mark:
-                yield from tagged_call(r, shape, offered_only=True)
-            yield from r.space()
-            mark = yield from r.at(shape.call_open + (shape.section_close if mark else ()))
-            if not mark:
-                stop(r, "what is between the markers is no call")
-            r.take(r.pos + len(mark), "framing", "opens or closes a call")
+    yield from _attempt(r, m, _only_calls(r, m, shape))
+
+
+def _only_calls(r: Reader, m: _Messages, shape: TaggedCalls) -> Steps[None]:
+    """Reads a section of calls behind its opener, up to the end of the message."""
+    mark = ""
+    while mark not in shape.section_close:
+        if mark:
+            yield from tagged_call(r, shape, offered_only=True)
         yield from r.space()
-        if not (yield from r.at(m.stops)) and r.pos < len(r.text):
-            raise NotACall("text follows the calls")
-    except NotACall as why:
-        r.reject_call(why)
-        yield from _text(r, m, "content")
-        return
-    r.end_call()
-    yield from _text(r, m, "drop")
+        mark = yield from r.at(shape.call_open + (shape.section_close if mark else ()))
+        if not mark:
+            stop(r, "what is between the markers is no call")
+        r.take(r.pos + len(mark), "framing", "opens or closes a call")
+    yield from r.space()
+    if not (yield from r.at(m.stops)) and r.pos < len(r.text):
+        raise NotACall("text follows the calls")
 
 
 def _text(r: Reader, m: _Messages, route: Route) -> Steps[None]:

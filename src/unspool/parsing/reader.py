@@ -469,6 +469,16 @@ class Reader:
         self.spoke = True
         self.fresh = False
 
+    def attempt(self, steps: Steps[None], *, in_reasoning: bool = False) -> Steps[bool]:
+        """Reads the call that :meth:`begin_call` began, by these steps; whether it is one."""
+        try:
+            yield from steps
+        except NotACall as why:
+            self.reject_call(why, in_reasoning=in_reasoning)
+            return False
+        self.end_call()
+        return True
+
     def _give_back(self, *, everything: bool) -> str:
         """The raw text of the open call that is text for good; unless that is all of it, the rest comes again."""
         assert self._raw is not None

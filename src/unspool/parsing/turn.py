@@ -210,13 +210,7 @@ def _bare(r: Reader, g: Grammar, ahead: int) -> Steps[bool]:
         return False
     r.begin_call()
     r.take(ahead, "framing", "layout before a call")
-    try:
-        yield from _READERS[type(shape)](r, shape, "")
-    except NotACall as why:
-        r.reject_call(why)
-        return False
-    r.end_call()
-    return True
+    return (yield from r.attempt(_READERS[type(shape)](r, shape, "")))
 
 
 def _read(r: Reader, g: Grammar, mark: str) -> Steps[None]:
@@ -249,13 +243,7 @@ def _call(r: Reader, g: Grammar, end: int, mark: str, *, in_reasoning: bool = Fa
     r.begin_call()
     r.take(end, "framing", "opens a call")
     r.settle()
-    try:
-        yield from _read(r, g, mark)
-    except NotACall as why:
-        r.reject_call(why, in_reasoning=in_reasoning)
-        return False
-    r.end_call()
-    return True
+    return (yield from r.attempt(_read(r, g, mark), in_reasoning=in_reasoning))
 
 
 def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
