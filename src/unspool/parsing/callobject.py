@@ -13,14 +13,25 @@ _BESIDES = ("type", "id", "function", "index")
 """Members that a call may have besides name and arguments."""
 
 
-def json_list(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[None]:
-    """Reads a list of call objects at the cursor."""
+def call_objects(r: Reader, shape: JsonCalls, opening: str, *, offered_only: bool) -> Steps[None]:
+    """Reads one call object at the cursor, or a list of them if ``opening`` is ``[``; they are certain then.
+
+    ``offered_only``: a name that was not offered, or a member that a call does not have, makes it no call.
+    """
+    if opening == "[":
+        yield from _list(r, shape, offered_only=offered_only)
+    else:
+        yield from _call_object(r, shape, offered_only=offered_only)
+    r.end_call()
+
+
+def _list(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[None]:
     r.take(r.pos + 1, "framing", "list of calls")
     found = False
     while True:
         mark = yield from r.next(("{", ",", "]"))
         if mark == "{":
-            yield from call_object(r, shape, offered_only=offered_only)
+            yield from _call_object(r, shape, offered_only=offered_only)
             found = True
         elif mark == ",":
             r.take(r.pos + 1, "framing", "list of calls")
@@ -33,11 +44,10 @@ def json_list(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[None]
             stop(r, "the list holds something else than calls")
 
 
-def call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[None]:
+def _call_object(r: Reader, shape: JsonCalls, *, offered_only: bool) -> Steps[None]:
     """Reads one object that holds a call's name and arguments, in either order, and closes the call.
 
-    Arguments that come before the name wait for it. ``offered_only``: a name that was not offered, or a member
-    that a call does not have, makes it no call.
+    Arguments that come before the name wait for it.
     """
     if shape.name_is_key:
         yield from _keyed_call(r, offered_only=offered_only)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NoReturn
 
-from unspool.parsing.callobject import call_object, json_list, without_arguments
+from unspool.parsing.callobject import call_objects, without_arguments
 from unspool.parsing.codecs.elements import element_call
 from unspool.parsing.codecs.json import finish_arguments, json_object
 from unspool.parsing.codecs.python import identifier, keyword_arguments, word_end
@@ -37,6 +37,8 @@ from unspool.parsing.signals import HOLD, Finder, NotACall, Steps, Unfinished
 
 _NAME = pattern(r"[^\s<>{}\[\]\"'`]+")
 _CALL_ID = pattern(r"(?:functions?\.)?(.*?)(?::[0-9]+)?")
+_PLAIN = JsonCalls()
+"""Call objects with the usual members, where the format's own calls are something else."""
 
 
 def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
@@ -48,13 +50,9 @@ def json_calls(r: Reader, shape: JsonCalls, opened: str) -> Steps[None]:
     offered_only = bare or shape.offered_only
     while True:
         opening = yield from r.next(("{", "["))
-        if opening == "[":
-            yield from json_list(r, shape, offered_only=offered_only)
-        elif opening:
-            yield from call_object(r, shape, offered_only=offered_only)
-        else:
+        if not opening:
             stop(r, "no JSON follows the opener")
-        r.end_call()
+        yield from call_objects(r, shape, opening, offered_only=offered_only)
         separators = shape.separators or (",;" if shape.close else "")
         marks = shape.close + shape.open + r.reopens
         if not (separators and (yield from _separated(r, separators + " \t\r\n", marks))):
@@ -92,9 +90,6 @@ def _separated(r: Reader, separators: str, others: tuple[str, ...]) -> Steps[boo
             return False
         r.wait(other)
         yield
-
-
-_LIST = JsonCalls()
 
 
 def named_calls(r: Reader, shape: NamedCalls, opened: str) -> Steps[None]:
@@ -159,11 +154,7 @@ def _named_call(r: Reader, shape: NamedCalls) -> Steps[None]:
     if shape.list_body:
         header_end = header_watch(shape.header_end, ("[", "{", *shape.header_stops, *shape.header_notes)).stop
         if opening := (yield from r.next(("[", "{"), header_end)):
-            if opening == "[":
-                yield from json_list(r, _LIST, offered_only=False)
-            else:
-                yield from call_object(r, _LIST, offered_only=False)
-            r.end_call()
+            yield from call_objects(r, _PLAIN, opening, offered_only=False)
             yield from trail(r, (shape.close,))
             return
     if shape.offered_only and not isinstance(r.tools, AnyTool):
@@ -298,8 +289,7 @@ def tagged_calls(r: Reader, shape: TaggedCalls, opened: str) -> Steps[None]:
         return
     body = yield from r.next(("{", *shape.section_close))
     if body == "{":
-        yield from call_object(r, _LIST, offered_only=False)
-        r.end_call()
+        yield from call_objects(r, _PLAIN, body, offered_only=False)
         yield from trail(r, shape.section_close, shape.section_open)
         return
     if body and shape.section_per_call:
@@ -325,14 +315,10 @@ def element_calls(r: Reader, shape: ElementCalls, opened: str) -> Steps[None]:
 
 def _json_body(r: Reader, shape: TaggedCalls, *, offered_only: bool) -> Steps[bool]:
     """Reads a call, or a list of calls, that stands as JSON behind a call's opener; ``False`` if none does."""
-    body = yield from r.next(("{", "["))
-    if body == "{":
-        yield from call_object(r, _LIST, offered_only=offered_only)
-    elif body:
-        yield from json_list(r, _LIST, offered_only=offered_only)
-    else:
+    opening = yield from r.next(("{", "["))
+    if not opening:
         return False
-    r.end_call()
+    yield from call_objects(r, _PLAIN, opening, offered_only=offered_only)
     yield from trail(r, shape.call_close, shape.call_open + shape.section_close)
     return True
 
