@@ -167,6 +167,7 @@ NAMED_CASES = [
     case("deepseek_v3", f"{V3}function<｜tool▁sep｜>f\n```json\nnothing\n```{V3_END}", RAW),
     case("gemma4", '<|tool_call>call:f{a:"x \\" y"}<tool_call|>', None, call(a='x " y')),
     case("gemma4", '<|tool_call>f{"a":<|"|>x<|"|>,}<tool_call|>', None, call(a="x")),
+    case("gemma4", "<|tool_call>call:f{o:[1, [2,] ,{k:[ ]}, ]}<tool_call|>", None, call(o=[1, [2], {"k": []}])),
     case("gemma4", '<|tool_call>:f{<|"|>a<|"|>:bare text}<tool_call|>', None, call(a="bare text")),
     case(
         "gemma4",

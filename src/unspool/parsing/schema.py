@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from unspool.parsing.codecs.json import load, number, quote, without_controls
-from unspool.parsing.codecs.python import literal
+from unspool.parsing.codecs.python import CONSTANTS, literal
 from unspool.parsing.scanner import pattern
 
 Types: TypeAlias = frozenset[str]
@@ -35,12 +35,10 @@ _NAMES = {
     **dict.fromkeys(("array", "arr", "list", "sequence", "tuple"), "array"),
     **dict.fromkeys(("null", "none", "nil"), "null"),
 }
-_PYTHON_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 _MOST_PARTS = 256
 
 _INTEGER = pattern(r"-?[0-9]+")
 _WHOLE = pattern(r"(-?[0-9]+)\.0+")
-_NUMBER = pattern(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NUMBER_SO_FAR = pattern(r"\s*[+-]?[0-9.eE+-]*\s*")
 
 
@@ -260,8 +258,7 @@ def fate(types: Types, text: str, *, python: bool = False) -> Literal["text", "o
         return "open"
     if (not types or not types.isdisjoint({"integer", "number"})) and _NUMBER_SO_FAR.fullmatch(text):
         return "open"
-    constants = ("true", "false", "null", *(_PYTHON_CONSTANTS if python else ()))
-    words = any(word.startswith(start) for word in constants)
+    words = any(word.startswith(start) for word, said in CONSTANTS.items() if python or word == said)
     return "open" if words and (not types or not types.isdisjoint({"boolean", "null"})) else "text"
 
 
@@ -281,7 +278,7 @@ def convert(text: str, types: Types, *, python: bool = False) -> str:
     elif not types or "string" in types:
         found = _exact(stripped, types)
         if found is None and python:
-            spelled = _PYTHON_CONSTANTS.get(stripped) or literal(stripped)
+            spelled = CONSTANTS.get(stripped) or literal(stripped)
             found = _exact(spelled, types) if spelled is not None else None
         return found or quote(text)
     for member in ("null", "integer", "number", "boolean", "object", "array"):
@@ -316,10 +313,6 @@ def _integer(text: str) -> str | None:
     return digits if digits == "0" else sign + digits
 
 
-def _number(text: str) -> str | None:
-    return text if _NUMBER.fullmatch(text) else number(text)
-
-
 def _boolean(text: str) -> str | None:
     return {"true": "true", "1": "true", "false": "false", "0": "false"}.get(text.lower())
 
@@ -347,7 +340,7 @@ def _array(text: str) -> str | None:
 _CONVERT = {
     "null": _null,
     "integer": _integer,
-    "number": _number,
+    "number": number,
     "boolean": _boolean,
     "object": _object,
     "array": _array,

@@ -104,7 +104,7 @@ def dump(value: Any) -> str:
 
 
 def number(text: str) -> str | None:
-    """The JSON text of a decimal number that has a sign, zeros or a point where JSON has none, else ``None``."""
+    """The JSON text of a decimal number, sign, zeros and point perhaps where JSON has none; else ``None``."""
     found = _LOOSE_NUMBER.fullmatch(text)
     if found is None:
         return None

@@ -18,10 +18,9 @@ from unspool.parsing.signals import HEADER, HOLD, NotACall, Steps, Unfinished, n
 DEPTH = 64
 """Deepest nesting of a value."""
 
-_JSON_NUMBER = pattern(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_DECIMAL = pattern(r"[+-]?[0-9]+(?:_[0-9]+)*")
+_GROUPED = pattern(r"[+-]?[0-9]+(?:_[0-9]+)*")
 _OTHER_BASE = pattern(r"[+-]?0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
-NUMBERS = pattern(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?,\s*+(?=-?[0-9]))++")
+_NUMBERS = pattern(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?,\s*+(?=-?[0-9]))++")
 """A run of numbers, each with its comma, before another number: the same in JSON, Python and relaxed JSON."""
 
 _WORD = pattern(r"[^\s,=:()\[\]{}'\"]*+")
@@ -116,7 +115,7 @@ def keyword_arguments(r: Reader, *, loose: bool = False) -> Steps[None]:
             r.arguments("{}" if not keys else "}")
             return
         if keys:
-            _comma(r, mark, ")")
+            comma(r, mark, ")")
             if (yield from r.next((")",), word_end)):
                 continue
         key = yield from identifier(r, "keyword")
@@ -131,7 +130,8 @@ def keyword_arguments(r: Reader, *, loose: bool = False) -> Steps[None]:
         yield from _value(r, opening, DEPTH, ",)" if loose else "")
 
 
-def _comma(r: Reader, mark: str, closer: str) -> None:
+def comma(r: Reader, mark: str, closer: str) -> None:
+    """Consumes the comma that must stand here; ``mark`` is what was found."""
     if not mark:
         stop(r, f"a comma or {closer!r} is missing")
     r.take(r.pos + 1, "arguments", "comma")
@@ -163,16 +163,10 @@ def _value(r: Reader, opening: str, depth: int, after: str = "") -> Steps[None]:
 
 
 def _number(text: str) -> str:
-    """The JSON text of a Python number."""
-    if _JSON_NUMBER.fullmatch(text):
-        return text
-    if _DECIMAL.fullmatch(text):
-        # Python forbids leading zeros, models write them.
-        sign, digits = ("-", text[1:]) if text[0] == "-" else ("", text.lstrip("+"))
-        return sign + (digits.replace("_", "").lstrip("0") or "0")
+    """The JSON text of a Python number; leading zeros, which Python forbids, are left out: models write them."""
     if _OTHER_BASE.fullmatch(text):
         return str(int(text, 0)) if len(text) < HEADER else quote(text)
-    spelled = number(text)
+    spelled = number(text.replace("_", "") if _GROUPED.fullmatch(text) else text)
     if spelled is None:
         raise NotACall(f"{text!r} is no value")
     return spelled
@@ -189,6 +183,30 @@ def literal(text: str) -> str | None:
     except NotACall:
         return None
     return r.argument_text() if r.pos == len(text) else None
+
+
+def items(r: Reader, closer: str, item: Callable[[], Steps[None]], *, first: bool = True) -> Steps[None]:
+    """Reads items with commas between them, and says the commas; the cursor then is at the closer.
+
+    Behind the last item a comma may stand as well. ``first``: no item was read yet.
+    """
+    while True:
+        mark = yield from r.next((closer,) if first else (closer, ","))
+        if mark == closer:
+            return
+        if not first:
+            comma(r, mark, closer)
+            if (yield from r.next((closer,))):
+                return
+            r.arguments(", ")
+        yield from item()
+        first = False
+
+
+def run_of_numbers(r: Reader) -> None:
+    """Reads the numbers at the cursor that stand before another number, as they are spelled."""
+    if found := _NUMBERS.match(r.text, r.pos):
+        r.arguments(r.take(found.end(), "arguments", "numbers"))
 
 
 def _parenthesised(r: Reader, depth: int, *, loose: bool) -> Steps[None]:
@@ -215,36 +233,18 @@ def _list(r: Reader, depth: int, *, loose: bool) -> Steps[None]:
 
 def _items(r: Reader, depth: int, closer: str, *, first: bool, loose: bool) -> Steps[None]:
     """Reads a list from one of its items on, through its closer."""
-    while True:
-        mark = yield from r.next((closer,) if first else (closer, ","))
-        if mark == closer:
-            break
-        if not first:
-            _comma(r, mark, closer)
-            if (yield from r.next((closer,))):
-                break
-            r.arguments(", ")
-        if numbers := NUMBERS.match(r.text, r.pos):
-            r.arguments(r.take(numbers.end(), "arguments", "numbers"))
+
+    def item() -> Steps[None]:
+        run_of_numbers(r)
         yield from _value(r, (yield from r.next(_OPENINGS)), depth, "," + closer if loose else "")
-        first = False
+
+    yield from items(r, closer, item, first=first)
     r.take(r.pos + 1, "arguments", "list")
     r.arguments("]")
 
 
 def _dict(r: Reader, depth: int, *, loose: bool) -> Steps[None]:
-    r.take(r.pos + 1, "arguments", "dict")
-    r.arguments("{")
-    first = True
-    while True:
-        mark = yield from r.next(("}",) if first else ("}", ","))
-        if mark == "}":
-            break
-        if not first:
-            _comma(r, mark, "}")
-            if (yield from r.next(("}",))):
-                break
-            r.arguments(", ")
+    def item() -> Steps[None]:
         mark = yield from r.next(("'", '"'))
         if not mark:
             stop(r, "a key that is no string")
@@ -254,7 +254,10 @@ def _dict(r: Reader, depth: int, *, loose: bool) -> Steps[None]:
         r.take(r.pos + 1, "arguments", "dict")
         r.arguments(": ")
         yield from _value(r, (yield from r.next(_OPENINGS)), depth, ",}" if loose else "")
-        first = False
+
+    r.take(r.pos + 1, "arguments", "dict")
+    r.arguments("{")
+    yield from items(r, "}", item)
     r.take(r.pos + 1, "arguments", "dict")
     r.arguments("}")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from unspool.parsing.codecs.json import json_string, load, quote
-from unspool.parsing.codecs.python import CONSTANTS, DEPTH, NUMBERS
+from unspool.parsing.codecs.python import CONSTANTS, DEPTH, comma, items, run_of_numbers
 from unspool.parsing.codecs.raw import Gathered, Spoken
 from unspool.parsing.markers import Taker, upto
 from unspool.parsing.reader import Reader, stop
@@ -53,9 +53,7 @@ def relaxed_object(r: Reader, mark: str, depth: int = DEPTH) -> Steps[None]:
         if closing == "}":
             break
         if keys:
-            if not closing:
-                stop(r, "a comma or '}' is missing")
-            r.take(r.pos + 1, "arguments", "comma")
+            comma(r, closing, "}")
             if (yield from r.next(("}",), key_end)):
                 break
         key = yield from _key(r, mark)
@@ -134,22 +132,13 @@ def _value(r: Reader, mark: str, depth: int) -> Steps[None]:
 def _list(r: Reader, mark: str, depth: int) -> Steps[None]:
     if not depth:
         raise NotACall("the arguments are nested too deeply")
+
+    def item() -> Steps[None]:
+        run_of_numbers(r)
+        yield from _value(r, mark, depth - 1)
+
     r.take(r.pos + 1, "arguments", "list")
     r.arguments("[")
-    first = True
-    while True:
-        closing = yield from r.next(("]",) if first else ("]", ","))
-        if closing == "]":
-            break
-        if not first:
-            if not closing:
-                stop(r, "a comma or ']' is missing")
-            r.take(r.pos + 1, "arguments", "comma")
-            r.arguments(", ")
-            yield from r.space()
-        if numbers := NUMBERS.match(r.text, r.pos):
-            r.arguments(r.take(numbers.end(), "arguments", "numbers"))
-        yield from _value(r, mark, depth - 1)
-        first = False
+    yield from items(r, "]", item)
     r.take(r.pos + 1, "arguments", "list")
     r.arguments("]")
