@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from unspool.parsing.codecs.json import finish_arguments, json_object, json_string, load, scalar, string_end
+from unspool.parsing.codecs.json import finish_arguments, json_object, json_string, load, skip_scalar, string_end
 from unspool.parsing.declaration import JsonCalls
 from unspool.parsing.reader import Reader, stop
 from unspool.parsing.signals import HEADER, NotACall, Steps
@@ -157,7 +157,7 @@ def _skip_value(r: Reader, opening: str, *, only_short: bool) -> Steps[None]:
     elif opening:
         yield from json_object(r, _ignore, streams=False, note="member")
     else:
-        yield from scalar(r)
+        yield from skip_scalar(r)
 
 
 def _ignore(_: str) -> None:

@@ -47,12 +47,12 @@ def _seek_watch(literals: tuple[str, ...]) -> Watch:
     return Watch(("", literals))
 
 
-def seek(r: Reader, literals: tuple[str, ...], limit: int = HOLD, *, keeps_words: bool = False) -> Steps[str]:
-    """Which of the literals comes within ``limit`` characters; the cursor goes to it over the noise.
+def seek(r: Reader, literals: tuple[str, ...], *, keeps_words: bool = False) -> Steps[str]:
+    """Which of the literals comes within :data:`HOLD` characters; the cursor goes to it over the noise.
 
     ``""`` if none does; the cursor then stays. ``keeps_words``: noise with a letter or digit in it is content.
     """
-    offset, found = yield from _near(r, _seek_watch(literals), limit)
+    offset, found = yield from _near(r, _seek_watch(literals), HOLD)
     if found is None:
         return ""
     if keeps_words and any(map(str.isalnum, r.text[r.pos : r.pos + offset])):
@@ -88,13 +88,14 @@ def _near(r: Reader, watch: Watch, limit: int) -> Steps[tuple[int, re.Match[str]
         yield
 
 
-def trail(
-    r: Reader, closers: tuple[str, ...], others: tuple[str, ...] = (), *, keeps_words: bool = True
-) -> Steps[None]:
-    """Reads a closer that may be missing or doubled, with the noise before it; stops at any of ``others``."""
+def trail(r: Reader, closers: tuple[str, ...], others: tuple[str, ...] = ()) -> Steps[None]:
+    """Reads a closer that may be missing or doubled, with the noise before it; stops at any of ``others``.
+
+    Noise with a letter or digit in it is content.
+    """
     if not any(closers):
         return
-    mark = yield from seek(r, closers + others, keeps_words=keeps_words)
+    mark = yield from seek(r, closers + others, keeps_words=True)
     if mark and mark in closers:
         r.take(r.pos + len(mark), "framing", "closes the call")
         while size := (yield from r.ahead((mark,))):

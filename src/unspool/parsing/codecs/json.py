@@ -38,6 +38,9 @@ _any_string = pattern(f"{_string}?")
 _control = pattern(r"\\.|[\x00-\x1f]")
 _LOOSE_NUMBER = pattern(r"([+-]?)(?=\.?[0-9])([0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _settled = pattern(rf"(?:[\[\]{{}}]|{_LOOSE}|{_string}(?=[ \t\r\n]*+[,:\]}}]))*+")
+_SCALAR = r"0-9eE+\-.truefalsn"
+_scalar = pattern(f"[{_SCALAR}]*+").match
+_scalar_end = pattern(f"[^{_SCALAR}]").search
 _partial_escape = pattern(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 _CONTROLS = {chr(code): json.dumps(chr(code))[1:-1] for code in range(0x20)}
@@ -290,17 +293,18 @@ def json_string(r: Reader, note: str, limit: int | None = None) -> Steps[str]:
     return value
 
 
-def scalar(r: Reader) -> Steps[str]:
-    """Reads a number or a constant at the cursor and returns its text."""
+def skip_scalar(r: Reader) -> Steps[None]:
+    """Reads a number or a constant at the cursor."""
     parts: list[str] = []
     while True:
-        found = pattern(r"[0-9eE+\-.truefalsn]*+").match(r.text, r.pos)
+        found = _scalar(r.text, r.pos)
         assert found is not None
         parts.append(r.take(found.end(), "framing", "member"))
         if r.pos < len(r.text):
             break
         if r.final:
             raise Unfinished("the text ends inside a value")
+        r.wait(_scalar_end)
         yield
     text = "".join(parts)
     if not text:
@@ -309,7 +313,6 @@ def scalar(r: Reader) -> Steps[str]:
         load(text)
     except ValueError:
         raise NotACall(f"{text!r} is no JSON value") from None
-    return text
 
 
 def finish_arguments(r: Reader) -> None:
