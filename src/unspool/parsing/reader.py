@@ -1,53 +1,22 @@
-"""The buffer that every reader of this package reads from and speaks through.
+"""What every reader of this package reads from, by way of the buffer, and speaks through.
 
 The grammar of a generation is written as coroutines (``turn``, ``calls``, ``codecs``) that read straight ahead
 and ``yield`` when they need more text. What they decide goes out through the methods here, in order and for
-good. While nothing but plain text can come, a coroutine leaves a test and a sink (:meth:`Reader.flow`) and
-:meth:`Parser.feed` answers without waking it: that is the path nearly every token takes.
-
-Consumed text is dropped at once, so each character is copied a bounded number of times. Only an open call
-keeps its raw text, since a call that turns out to be none becomes content as it was written.
+good.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, NoReturn
 
 from unspool.events import ContentDelta, Event, ReasoningDelta
+from unspool.parsing.buffer import Buffer
 from unspool.parsing.opencall import OpenCall
-from unspool.parsing.scanner import Watch, pattern
-from unspool.parsing.signals import (
-    HOLD,
-    PROBE,
-    Finder,
-    Kind,
-    NotACall,
-    Opened,
-    Span,
-    Steps,
-    Unfinished,
-    content_sink,
-    no_space,
-)
+from unspool.parsing.scanner import pattern
+from unspool.parsing.signals import HOLD, PROBE, Kind, NotACall, Opened, Span, Steps, Unfinished
 
 _SENTINEL = pattern("[\ud800-\udfff]")
-_LAYOUT = " \t\r\n"
-_NOTHING = frozenset(("",))
-_SPACE = pattern(r"[ \t\r\n]*+")
-
-
-@lru_cache(maxsize=1024)
-def _literals(
-    literals: tuple[str, ...],
-) -> tuple[Callable[[str, int], re.Match[str] | None], int, frozenset[str]]:
-    """What matches the longest of the literals at a place, how long the longest is, all proper beginnings."""
-    ordered = sorted(filter(None, literals), key=len, reverse=True)
-    source = "|".join(map(re.escape, ordered))
-    beginnings = frozenset(literal[:size] for literal in ordered for size in range(len(literal)))
-    return pattern(source or "(?!)").match, max(map(len, ordered), default=0), beginnings
 
 
 def stop(r: Reader, why: str) -> NoReturn:
@@ -57,13 +26,7 @@ def stop(r: Reader, why: str) -> NoReturn:
     raise NotACall(why)
 
 
-def _filtered(
-    sink: Callable[[str], list[Event]], passes: Callable[[list[Event], bool], list[Event]]
-) -> Callable[[str], list[Event]]:
-    return lambda delta: passes(sink(delta), False)
-
-
-class Reader:
+class Reader(Buffer):
     """Text in, events out; the state that the coroutines share."""
 
     def __init__(
@@ -75,9 +38,7 @@ class Reader:
         spelled: Mapping[str, str] | None,
         trace: bool,
     ) -> None:
-        self.text = ""
-        self.pos = 0
-        self.final = False
+        super().__init__(trace=trace)
         self.cut = False
         self.tools = tools
         self.call = OpenCall(atomic=atomic, parallel=parallel)
@@ -85,24 +46,14 @@ class Reader:
         self.fresh = True
         self.in_prompt = False
         self.holding = False
-        self.filter: Callable[[list[Event], bool], list[Event]] | None = None
         self.stops: tuple[str, ...] = ()
         self.reopens: tuple[str, ...] = ()
         self.barriers: tuple[str, ...] = ()
-        self.torn = -1
         self.unclosed: set[str] = set()
-        self._base = 0
-        self._keep: int | None = None
         self._out: list[Event] = []
-        self.stop: Callable[[str], object] | None = None
-        self.whole: Callable[[str], object] | None = None
-        self.sink: Callable[[str], list[Event]] = content_sink
         self.steps: Steps[None]
         self._spelled = spelled
-        self.spans: list[Span] | None = [] if trace else None
         self._probing = False
-        self._raw: list[str] | None = None
-        self._raw_from = 0
         self._raw_base = 0
         self._settled = 0
 
@@ -128,207 +79,11 @@ class Reader:
         self.call.send(out)
         return out if self.filter is None else self.filter(out, self.final)
 
-    def _let_go(self) -> None:
-        """Drops the text that was read for good."""
-        keep = self.pos if self._keep is None else min(self._keep, self.pos)
-        if not keep:
-            return
-        if self._raw is not None:
-            self._raw.append(self.text[self._raw_from : keep])
-            self._raw_from = 0
-        self._base += keep
-        self.text = self.text[keep:]
-        self.pos -= keep
-        if self._keep is not None:
-            self._keep -= keep
-
-    # ---- for coroutines: reading
-
-    def wait(self, decides: Callable[[str], object]) -> None:
-        """Until ``decides`` finds something in a delta, text gathers without waking the coroutine.
-
-        Only deltas after which the coroutine would do nothing but yield again may be slept through. More text
-        than is ever held wakes it all the same.
-        """
-        self._let_go()
-        self.stop = decides
-        self.whole = None
-        self.sink = self._gather
-
-    def _gather(self, delta: str) -> list[Event]:
-        self.text += delta
-        return self.step("") if len(self.text) - self.pos > HOLD else []
-
-    def wait_for(self, watch: Watch, offset: int = 0) -> None:
-        """Waits while what is held from ``offset`` characters ahead on may still become a marker."""
-        self._let_go()
-        held = self.text[self.pos + offset :]
-        start = offset + len(held) - len(held.lstrip(watch.layout))
-        beginnings = watch.beginnings
-
-        def decides(delta: str) -> bool | None:
-            return None if self.text[self.pos + start :] + delta in beginnings else True
-
-        self.wait(decides)
-
-    def flow(
-        self,
-        stop: Callable[[str], object],
-        sink: Callable[[str], list[Event]],
-        whole: Callable[[str], object] | None = None,
-    ) -> None:
-        """Until ``stop`` finds something in a delta, ``sink`` turns it into events without waking the coroutine.
-
-        A delta in which ``stop`` found something still flows if ``whole`` accepts it. Only legal when
-        everything read so far is consumed.
-        """
-        if self.spans is not None or self.pos != len(self.text) or self._keep is not None or self.final:
-            return
-        if self._raw is not None:
-            self._raw.append(self.text[self._raw_from : self.pos])
-            self._raw_from = 0
-        self._base += self.pos
-        self.text = ""
-        self.pos = 0
-        self.stop = stop
-        self.whole = whole
-        self.sink = sink if self.filter is None else _filtered(sink, self.filter)
-
-    def take(self, end: int, kind: Kind = "framing", note: str = "") -> str:
-        """Consumes up to ``end`` and says what the text was."""
-        start = self.pos
-        self.pos = end
-        if self.spans is not None and self.offset > max(self._base + start, 0):
-            self.spans.append(Span(max(self._base + start, 0), self.offset, kind, note))
-        return self.text[start:end]
-
-    def space(self, word_end: Finder | None = None) -> Steps[None]:
-        """Skips JSON whitespace, and waits for what follows it; ``word_end`` as for :meth:`next`."""
-        while True:
-            end = self.space_end(self.pos)
-            if end > self.pos:
-                self.take(end, "framing", "layout")
-            if end < len(self.text) or self.final:
-                return
-            self._wait_at_layout(_NOTHING, word_end, "")
-            yield
-
-    def next(self, literals: tuple[str, ...], word_end: Finder | None = None, quote: str = "") -> Steps[str]:
-        """Skips JSON whitespace; the longest of the literals that then stands here, or ``""``.
-
-        The literal is not consumed; ``torn`` is as for :meth:`at`. ``word_end``: if a word may stand here that
-        says nothing before it is complete, finds what ends one, the beginning of any literal included; until
-        something does, the word gathers without waking the coroutine. ``quote``: how such a word begins.
-        """
-        match, longest, beginnings = _literals(literals)
-        while True:
-            text = self.text
-            layout = _SPACE.match(text, self.pos)
-            assert layout is not None
-            end = layout.end()
-            if end > self.pos:
-                self.take(end, "framing", "layout")
-            if len(text) - end >= longest or self.final or text[end:] not in beginnings:
-                found = match(text, end)
-                if found:
-                    return found.group()
-                if 0 < len(text) - end < longest and text[end:] in beginnings:
-                    self.torn = end
-                return ""
-            # What began to be a literal is no word.
-            self._wait_at_layout(beginnings, word_end if end == len(text) else None, quote)
-            yield
-
-    def _wait_at_layout(
-        self,
-        beginnings: frozenset[str],
-        word_end: Finder | None,
-        quote: str,
-        offset: int = 0,
-    ) -> None:
-        """Waits through the layout that is ``offset`` characters ahead, then through a beginning or a word."""
-        if word_end is not None:
-            ends = word_end
-
-            def word(delta: str) -> object:
-                begun = delta.lstrip(_LAYOUT)
-                if not begun:
-                    return None
-                self.stop = ends
-                return ends(begun, len(quote)) if begun.startswith(quote) else True
-
-            self.wait(word)
-        elif len(beginnings) == 1:
-            self.wait(no_space)
-        else:
-
-            def literal(delta: str) -> bool | None:
-                return None if (self.text[self.pos + offset :] + delta).lstrip(_LAYOUT) in beginnings else True
-
-            self.wait(literal)
-
-    def space_end(self, pos: int) -> int:
-        """Where the whitespace that starts at ``pos`` ends."""
-        found = _SPACE.match(self.text, pos)
-        assert found is not None
-        return found.end()
-
-    def pad(self, characters: str, note: str) -> Steps[None]:
-        """Skips framing whitespace: at most ``len(characters)`` characters out of that set."""
-        for _ in range(len(characters)):
-            while self.pos == len(self.text):
-                if self.final:
-                    return
-                yield
-            if self.text[self.pos] not in characters:
-                return
-            self.take(self.pos + 1, "framing", note)
-
-    def at(self, literals: tuple[str, ...], offset: int = 0) -> Steps[str]:
-        """The longest of the literals that stands ``offset`` characters ahead, or ``""``; consumes nothing.
-
-        ``torn`` is then where the text ends in the middle of one.
-        """
-        match, longest, beginnings = _literals(literals)
-        while True:
-            pos = self.pos + offset
-            if len(self.text) - pos < longest and not self.final and self.text[pos:] in beginnings:
-
-                def decides(delta: str) -> bool | None:
-                    return None if self.text[self.pos + offset :] + delta in beginnings else True
-
-                self.wait(decides)
-                yield
-                continue
-            found = match(self.text, pos)
-            if found:
-                return found.group()
-            if 0 < len(self.text) - pos < longest and self.text[pos:] in beginnings:
-                self.torn = pos
-            return ""
-
-    def ahead(self, literals: tuple[str, ...], offset: int = 0) -> Steps[int]:
-        """How far ahead one of the literals ends that stands behind whitespace ``offset`` characters ahead.
-
-        0 if none does, or too much whitespace is before it; consumes nothing.
-        """
-        match, longest, beginnings = _literals(literals)
-        while True:
-            start = self.space_end(self.pos + offset)
-            if start - self.pos - offset > HOLD:
-                return 0
-            left = len(self.text) - start
-            if left >= longest or self.final or self.text[start:] not in beginnings:
-                found = match(self.text, start)
-                return found.end() - self.pos if found else 0
-            self._wait_at_layout(beginnings, None, "", offset)
-            yield
+    # ---- for coroutines: speaking
 
     def certain(self, literal: str) -> bool:
         """Whether the literal holds a special token that arrived by id, so that it can't be mere letters."""
         return self._spelled is not None and _SENTINEL.search(literal) is not None
-
-    # ---- for coroutines: speaking
 
     def spell(self, text: str) -> str:
         """The text with special tokens spelled out."""
@@ -545,11 +300,3 @@ class Reader:
         """Drops the spans behind ``offset``: that text is read again, or became something else."""
         while self.spans and self.spans[-1].end > offset:
             self.spans.pop()
-
-    @property
-    def offset(self) -> int:
-        """Where the cursor is in the generation, in characters; negative in the prompt.
-
-        Exact with a trace; without, characters that flowed are not counted.
-        """
-        return self._base + self.pos
