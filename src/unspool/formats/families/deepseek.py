@@ -5,14 +5,8 @@ GigaChat 3.5 writes DSML with a marker of its own.
 
 from dataclasses import replace
 
-from unspool.parsing.declaration import (
-    Format,
-    JsonArguments,
-    NamedCalls,
-    Reasoning,
-    TaggedCalls,
-    TaggedLayout,
-)
+from unspool.formats.families.invoke import invoke
+from unspool.parsing.declaration import Format, JsonArguments, NamedCalls, Reasoning, TaggedCalls
 
 _TURNS = ("<｜Assistant｜>",)
 _STOPS = ("<｜end▁of▁sentence｜>",)
@@ -38,28 +32,18 @@ def dsml(section: str, space: str, mark: str = "｜DSML｜") -> TaggedCalls:
         spellings = (mark + space, mark, f"{mark} ", "")
         return tuple(dict.fromkeys(f"{before}{spelling}{name}{after}" for spelling in spellings))
 
-    return TaggedCalls(
+    elements = invoke()
+    return replace(
+        elements,
         section_open=tuple(dict.fromkeys(f"<{name}>" for name in sections)),
         section_close=tuple(dict.fromkeys(f"</{name}>" for name in sections)),
         call_open=spelled("<", "invoke"),
-        header_end=(">",),
         param_open=spelled("<", "parameter"),
-        key_end=(">",),
         value_close=spelled("</", "parameter", ">"),
         call_close=spelled("</", "invoke", ">"),
         loose=("<parameter", "</parameter>", "</invoke>"),
-        name_attribute="name",
-        key_attribute="name",
         type_attribute="string",
-        written=TaggedLayout(
-            section_pad="\n",
-            after_header="\n",
-            after_param="\n",
-            empty="\n",
-            name=' name="{name}"',
-            key=' name="{key}"',
-            types="string",
-        ),
+        written=replace(elements.written, empty="\n", types="string"),
     )
 
 
