@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from unspool.formats.families.lists import ON_LINES
 from unspool.parsing.declaration import Format, Frame, JsonCalls, Reasoning
 
-_ON_LINES = ("[\n    ", ",\n    ", "\n]")
 _RESPONSE = Frame("<|START_RESPONSE|>", "<|END_RESPONSE|>")
 _TEXT = Frame("<|START_TEXT|>", "<|END_TEXT|>")
 
@@ -22,7 +22,7 @@ _COMMAND3 = Format(
     calls=JsonCalls(
         open=("<|START_ACTION|>",),
         close=("<|END_ACTION|>",),
-        written_list=_ON_LINES,
+        written_list=ON_LINES,
         id_key="tool_call_id",
         name_keys=("tool_name", "name"),
         arguments_keys=("parameters", "arguments"),
@@ -75,7 +75,7 @@ FORMATS = (
             offered_only=True,
             body_pad="\n",
             body_end="\n",
-            written_list=_ON_LINES,
+            written_list=ON_LINES,
             name_keys=("tool_name", "name"),
             arguments_keys=("parameters", "arguments"),
         ),

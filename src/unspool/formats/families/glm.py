@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from unspool.parsing.declaration import Format, Reasoning, TaggedCalls, TaggedLayout
+from unspool.formats.families.hermes import BARE_THINK
+from unspool.parsing.declaration import Format, TaggedCalls, TaggedLayout
 
 GLM_CALLS = TaggedCalls(
     call_open=("<tool_call>",),
@@ -14,13 +15,14 @@ GLM_CALLS = TaggedCalls(
     value_close=("</arg_value>",),
     call_close=("</tool_call>",),
 )
+GLM_LINES = TaggedLayout(after_header="\n", between_key_value="\n", after_param="\n")
 
 _GLM47 = Format(
     name="glm47",
     summary="<tool_call>NAME with <arg_key>/<arg_value> pairs, no layout; the prompt opens <think>",
     aliases=("glm_4.7", "glm5", "glm_5", "glm_5.1", "glm_5.3"),
     models=("zai-org/GLM-4.7", "zai-org/GLM-5", "zai-org/GLM-5.3"),
-    reasoning=(Reasoning("<think>", "</think>", ends_at_call=True),),
+    reasoning=(BARE_THINK,),
     calls=GLM_CALLS,
     turns=("<|assistant|>",),
     start="<think>",
@@ -53,10 +55,10 @@ FORMATS = (
         summary="<tool_call>NAME with <arg_key>/<arg_value> pairs on lines; the model opens <think>",
         aliases=("glm", "glm_4.5", "glm_4.6", "glm46"),
         models=("zai-org/GLM-4.5", "zai-org/GLM-4.5-Air", "zai-org/GLM-4.6"),
-        reasoning=(Reasoning("<think>", "</think>", after="\n", ends_at_call=True),),
+        reasoning=(replace(BARE_THINK, after="\n"),),
         calls=replace(
             GLM_CALLS,
-            written=TaggedLayout(after_header="\n", between_key_value="\n", after_param="\n"),
+            written=GLM_LINES,
         ),
         start="",
         lead="\n",

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from unspool.formats.families.hermes import CHATML_STOPS, CHATML_TURNS, THINK
-from unspool.parsing.declaration import Format, Reasoning, TaggedCalls, TaggedLayout
+from unspool.formats.families.hermes import BARE_THINK, CHATML_STOPS, CHATML_TURNS, THINK
+from unspool.parsing.declaration import Format, TaggedCalls, TaggedLayout
 
 
 def invoke(section: str = "", namespace: str = "") -> TaggedCalls:
@@ -101,7 +101,7 @@ FORMATS = (
         name="step3",
         summary='<steptml:invoke name="NAME"> between special tokens; the prompt opens <think>',
         models=("stepfun-ai/step3",),
-        reasoning=(Reasoning("<think>", "</think>", open_pad="\n", ends_at_call=True),),
+        reasoning=(replace(BARE_THINK, open_pad="\n"),),
         calls=replace(
             invoke(namespace="steptml:"),
             section_open=("<｜tool_calls_begin｜>",),

@@ -5,6 +5,12 @@ A JSON answer and a call are the same bytes, so only an offered name makes a cal
 
 from unspool.parsing.declaration import Format, JsonCalls, PythonCalls
 
+LLAMA3_TURNS = (
+    "<|start_header_id|>assistant<|end_header_id|>\n\n",
+    "<|start_header_id|>assistant<|end_header_id|>",
+)
+LLAMA3_STOPS = ("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>")
+
 FORMATS = (
     Format(
         name="llama3_json",
@@ -17,11 +23,8 @@ FORMATS = (
             separators=";,",
             arguments_keys=("parameters", "arguments", "args", "input"),
         ),
-        turns=(
-            "<|start_header_id|>assistant<|end_header_id|>\n\n",
-            "<|start_header_id|>assistant<|end_header_id|>",
-        ),
-        stops=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
+        turns=LLAMA3_TURNS,
+        stops=LLAMA3_STOPS,
         next_turns=("<|start_header_id|>",),
         between_calls="; ",
         evidence=("<|start_header_id|>", '"parameters"'),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from unspool.formats.families.hermes import CHATML_STOPS, CHATML_TURNS, THINK
+from unspool.formats.families.hermes import BARE_THINK, CHATML_STOPS, CHATML_TURNS, THINK
 from unspool.formats.families.qwen_xml import FORMATS as _QWEN
 from unspool.formats.families.qwen_xml import QWEN_XML
 from unspool.parsing.declaration import Format, Reasoning, map_strings
@@ -44,7 +44,7 @@ FORMATS = (
         name="mimo",
         summary="the calls of qwen3_coder, values inline and verbatim; reasoning in <think>",
         models=("XiaomiMiMo/MiMo-V2-Flash", "XiaomiMiMo/MiMo-7B-RL"),
-        reasoning=(Reasoning("<think>", "</think>", ends_at_call=True),),
+        reasoning=(BARE_THINK,),
         calls=replace(QWEN_XML, value_pad=""),
         turns=CHATML_TURNS,
         stops=CHATML_STOPS,
