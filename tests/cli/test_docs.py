@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
+import unspool
 from tests.cli import format_pages
 from tests.cli.conftest import Run
 from tests.cli.documented import ROOT, commands, on_terminal, rendered
@@ -25,6 +26,13 @@ def test_a_page_shows_what_its_commands_print(path: Path) -> None:
 def test_the_page_of_each_format_is_what_its_declaration_makes() -> None:
     pages = {path.name: path.read_text(encoding="utf-8") for path in format_pages.PAGES.glob("*.md")}
     assert pages == format_pages.rendered(), "run: make docs"
+
+
+@pytest.mark.parametrize("path", format_pages.COUNTING, ids=lambda path: path.name)
+def test_a_document_says_how_many_formats_there_are(path: Path) -> None:
+    document = path.read_text(encoding="utf-8")
+    assert f"{len(unspool.formats())} formats" in document, "run: make docs"
+    assert format_pages.counted(document) == document, "run: make docs"
 
 
 def test_the_page_on_adding_a_format_shows_its_file_and_its_example_runs(
