@@ -16,9 +16,21 @@ BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 OFFLINE = [block for block in BLOCKS if "OpenAI" not in block]
 
 
-def test_it_says_how_many_formats_there_are() -> None:
-    (said,) = re.findall(r"\[(\d+) formats\]", TEXT)
-    assert int(said) == len(unspool.formats())
+def named() -> list[str]:
+    """The families and versions of its list; ``GLM-4.5, 5`` is two."""
+    names = []
+    for listed in re.findall(r"^- (.* · .*)$", TEXT, re.MULTILINE):
+        for family in listed.split(" · "):
+            first, *versions = family.split(", ")
+            stem = re.sub(r"(?<=[ -])\w[\w.]*$|[\d.]+$", "", first)
+            names += [first, *(stem + version for version in versions)]
+    return names
+
+
+@pytest.mark.parametrize("name", named())
+def test_each_name_it_lists_leads_to_a_format_however_it_is_parted(name: str) -> None:
+    fmt = unspool.get_format(name)
+    assert all(unspool.get_format(re.sub("[-. ]", parting, name)) == fmt for parting in "-. _")
 
 
 def test_there_are_examples() -> None:

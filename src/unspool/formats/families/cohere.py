@@ -11,7 +11,7 @@ _TEXT = Frame("<|START_TEXT|>", "<|END_TEXT|>")
 _COMMAND3 = Format(
     name="cohere_command3",
     summary="a JSON list between <|START_ACTION|> and <|END_ACTION|>; content in <|START_RESPONSE|>",
-    aliases=("cohere", "command_a", "command_r7b"),
+    aliases=("cohere", "cohere_command", "command_a", "command_r7b"),
     models=(
         "CohereLabs/c4ai-command-r7b-12-2024",
         "CohereLabs/c4ai-command-a-03-2025",

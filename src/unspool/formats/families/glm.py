@@ -20,7 +20,7 @@ GLM_LINES = TaggedLayout(after_header="\n", between_key_value="\n", after_param=
 _GLM47 = Format(
     name="glm47",
     summary="<tool_call>NAME with <arg_key>/<arg_value> pairs, no layout; the prompt opens <think>",
-    aliases=("glm_4.7", "glm5", "glm_5", "glm_5.1", "glm_5.3"),
+    aliases=("glm_4.7", "glm4.7", "glm5", "glm_5", "glm_5.1", "glm5.1", "glm_5.2", "glm5.2", "glm_5.3", "glm5.3"),
     models=("zai-org/GLM-4.7", "zai-org/GLM-5", "zai-org/GLM-5.3"),
     reasoning=(BARE_THINK,),
     calls=GLM_CALLS,
@@ -53,7 +53,7 @@ FORMATS = (
         _GLM47,
         name="glm45",
         summary="<tool_call>NAME with <arg_key>/<arg_value> pairs on lines; the model opens <think>",
-        aliases=("glm", "glm_4.5", "glm_4.6", "glm46"),
+        aliases=("glm", "glm_4.5", "glm4.5", "glm_4.6", "glm4.6", "glm46"),
         models=("zai-org/GLM-4.5", "zai-org/GLM-4.5-Air", "zai-org/GLM-4.6"),
         reasoning=(replace(BARE_THINK, after="\n"),),
         calls=replace(

@@ -27,7 +27,7 @@ _CALLS = JsonCalls(open=("<tool_call>", "<|tool_call|>"), close=("", "</tool_cal
 _GRANITE = Format(
     name="granite",
     summary="a JSON list of calls after <tool_call>, no closer; reasoning between two phrases, or in <think>",
-    aliases=("granite3", "granite_3"),
+    aliases=("granite3", "granite_3", "granite_3.2", "granite3.2", "granite_3.3", "granite3.3"),
     models=(
         "ibm-granite/granite-3.2-8b-instruct",
         "ibm-granite/granite-3.3-8b-instruct",
@@ -64,7 +64,7 @@ FORMATS = (
         _GRANITE,
         name="granite_30",
         summary="a JSON list of calls after <|tool_call|>, no closer",
-        aliases=("granite_3.0",),
+        aliases=("granite_3.0", "granite3.0", "granite_3.1", "granite3.1"),
         models=("ibm-granite/granite-3.0-8b-instruct", "ibm-granite/granite-3.1-8b-instruct"),
         reasoning=(),
         frames=(),
@@ -83,7 +83,7 @@ FORMATS = (
     Format(
         name="granite4",
         summary="one JSON object in <tool_call> tags a call, no reasoning",
-        aliases=("granite_4", "granite_4.0"),
+        aliases=("granite_4", "granite_4.0", "granite4.0", "granite_4.1", "granite4.1"),
         models=("ibm-granite/granite-4.0-h-small", "ibm-granite/granite-4.0-h-tiny"),
         calls=HERMES_CALLS,
         turns=_TURNS,

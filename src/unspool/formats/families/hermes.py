@@ -16,7 +16,7 @@ _HERMES = Format(
     name="hermes",
     summary="one JSON object in <tool_call> tags a call; reasoning in <think>, optional",
     aliases=(
-        *("qwen3", "qwen25", "qwen2_5", "qwen", "qwen3_instruct", "nous"),
+        *("qwen3", "qwen25", "qwen2_5", "qwen", "qwen3_instruct", "nous", "hermes_3", "hermes3", "hermes_4"),
         *("hermes4", "smollm3", "exaone4", "k_exaone", "falcon_h1", "motif", "ling2", "am_thinking"),
     ),
     models=(

@@ -100,6 +100,7 @@ FORMATS = (
     Format(
         name="step3",
         summary='<steptml:invoke name="NAME"> between special tokens; the prompt opens <think>',
+        aliases=("step_3",),
         models=("stepfun-ai/step3",),
         reasoning=(replace(BARE_THINK, open_pad="\n"),),
         calls=replace(

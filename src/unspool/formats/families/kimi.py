@@ -63,7 +63,7 @@ FORMATS = (
         _K2,
         name="kimi_k2_thinking",
         summary="the calls of kimi_k2 after reasoning in <think>, which the prompt opens",
-        aliases=("kimi_k25", "kimi_k2.5", "kimi_k2.6"),
+        aliases=("kimi_k25", "kimi_k2.5", "kimi_k2.6", "kimi_k2.7"),
         models=("moonshotai/Kimi-K2.5", "moonshotai/Kimi-K2.6"),
         start="<think>",
         engine_names={"dynamo": ("kimi_k25",)},

@@ -112,6 +112,7 @@ FORMATS = (
     Format(
         name="ernie45",
         summary="hermes calls, content in <response>, after reasoning in <think>, which the prompt opens",
+        aliases=("ernie", "ernie_4.5", "ernie4.5"),
         models=("baidu/ERNIE-4.5-21B-A3B-Thinking",),
         reasoning=(THINK,),
         frames=(Frame("<response>", "</response>", open_pad="\n", close_pad="\n", after="\n"),),
@@ -155,7 +156,7 @@ FORMATS = (
     Format(
         name="nemotron_nano_v2",
         summary="a JSON list of calls in <TOOLCALL>, after reasoning in <think>, which the prompt opens",
-        aliases=("nemotron_deci", "llama_nemotron_super"),
+        aliases=("nemotron_2", "nemotron2", "nemotron_deci", "llama_nemotron_super"),
         models=("nvidia/NVIDIA-Nemotron-Nano-9B-v2", "nvidia/Llama-3_3-Nemotron-Super-49B-v1_5"),
         reasoning=(replace(THINK, open_pad="\n\n", after_prompt=""),),
         calls=JsonCalls(open=("<TOOLCALL>",), close=("</TOOLCALL>",), written_list=INLINE),

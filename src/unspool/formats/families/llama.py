@@ -15,7 +15,10 @@ FORMATS = (
     Format(
         name="llama3_json",
         summary="bare JSON object with name and parameters, after <|python_tag|> or at the start",
-        aliases=("llama3", "llama", "llama4_json", "llama3_1"),
+        aliases=(
+            *("llama3", "llama", "llama4_json", "llama3_1", "llama3.2", "llama3.3"),
+            *("llama_3", "llama_3.1", "llama_3.2", "llama_3.3"),
+        ),
         models=("meta-llama/Llama-3.3-70B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
         calls=JsonCalls(
             open=("<|python_tag|>",),
@@ -54,7 +57,7 @@ FORMATS = (
     Format(
         name="pythonic",
         summary="a Python list of keyword calls, [f(a=1), g()], at the start",
-        aliases=("llama4_pythonic", "llama4", "toolace"),
+        aliases=("llama4_pythonic", "llama4", "llama_4", "toolace"),
         models=("meta-llama/Llama-4-Scout-17B-16E-Instruct", "Team-ACE/ToolACE-8B"),
         calls=PythonCalls(open=("<|python_start|>",), close=("<|python_end|>",), bare=True),
         turns=("<|header_start|>assistant<|header_end|>\n\n", "<|header_start|>assistant<|header_end|>"),

@@ -16,7 +16,7 @@ _LIST = PythonCalls(
 _OLMO3 = Format(
     name="olmo3",
     summary="Python calls on lines in <function_calls>, after reasoning in <think>, which the prompt opens",
-    aliases=("olmo3_think", "olmo_3"),
+    aliases=("olmo3_think", "olmo_3", "olmo_3.1", "olmo3.1"),
     models=("allenai/Olmo-3-7B-Think", "allenai/Olmo-3-32B-Think"),
     reasoning=(BARE_THINK,),
     calls=PythonCalls(open=("<function_calls>",), close=("</function_calls>",), statements=True),

@@ -12,7 +12,7 @@ _ELEMENTS = ("<tool_call>", "<function=", "<parameter=")
 _NEMOTRON = Format(
     name="nemotron_v3",
     summary="the calls of qwen3_coder after reasoning in <think>, which the prompt opens; one newline behind it",
-    aliases=("nemotron_3", "nemotron3", "nemotron_nano_v3"),
+    aliases=("nemotron_3", "nemotron3", "nemotron_3_nano", "nemotron_nano_v3"),
     models=("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16"),
     reasoning=(replace(THINK, after="\n", after_prompt=""),),
     calls=QWEN_XML,
@@ -99,7 +99,7 @@ FORMATS = (
     Format(
         name="step3p5",
         summary="the calls of qwen3_coder without layout between them; the prompt opens <think>",
-        aliases=("step3.5", "step3.7", "step3p7", "step5", "step_3.5", "step_5"),
+        aliases=("step3.5", "step3.7", "step3p7", "step5", "step_3.5", "step_3.7", "step_5"),
         models=("stepfun-ai/Step-3.5-Flash",),
         reasoning=(replace(THINK, after="\n"),),
         calls=QWEN_XML,

@@ -22,7 +22,7 @@ QWEN_XML = TaggedCalls(
 _CODER = Format(
     name="qwen3_coder",
     summary="<function=NAME> with one <parameter=KEY> element a parameter, typed by schema; no reasoning",
-    aliases=("qwen3_xml", "qwen_xml", "qwen_coder"),
+    aliases=("qwen3_xml", "qwen_xml", "qwen_coder", "qwen3_coder_next"),
     models=("Qwen/Qwen3-Coder-30B-A3B-Instruct", "Qwen/Qwen3-Coder-Next"),
     calls=QWEN_XML,
     turns=CHATML_TURNS,
