@@ -5,6 +5,10 @@ from dataclasses import replace
 from unspool.formats.families.lists import ON_LINES
 from unspool.parsing.declaration import Format, Frame, JsonCalls, Reasoning
 
+_TURNS = ("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",)
+_STOPS = ("<|END_OF_TURN_TOKEN|>",)
+_NEXT_TURNS = ("<|START_OF_TURN_TOKEN|>",)
+
 _RESPONSE = Frame("<|START_RESPONSE|>", "<|END_RESPONSE|>")
 _TEXT = Frame("<|START_TEXT|>", "<|END_TEXT|>")
 
@@ -27,9 +31,9 @@ _COMMAND3 = Format(
         name_keys=("tool_name", "name"),
         arguments_keys=("parameters", "arguments"),
     ),
-    turns=("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",),
-    stops=("<|END_OF_TURN_TOKEN|>",),
-    next_turns=("<|START_OF_TURN_TOKEN|>",),
+    turns=_TURNS,
+    stops=_STOPS,
+    next_turns=_NEXT_TURNS,
     engine_names={"vllm": ("cohere_command3",), "ollama": ("cohere",), "smg": ("cohere",)},
     source="chat template of CohereLabs/c4ai-command-a-03-2025",
     quirks=(
@@ -79,9 +83,9 @@ FORMATS = (
             name_keys=("tool_name", "name"),
             arguments_keys=("parameters", "arguments"),
         ),
-        turns=("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",),
-        stops=("<|END_OF_TURN_TOKEN|>",),
-        next_turns=("<|START_OF_TURN_TOKEN|>",),
+        turns=_TURNS,
+        stops=_STOPS,
+        next_turns=_NEXT_TURNS,
         before_call="\n",
         source="tool use template of CohereLabs/c4ai-command-r-v01; its list is indented further when rendered",
         quirks=(

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
-from unspool.formats.families.hermes import BARE_THINK, HERMES_CALLS, THINK
+from unspool.formats.families.hermes import BARE_THINK, CHATML_TURNS, HERMES_CALLS, THINK
 from unspool.parsing.declaration import Format, Frame, JsonCalls, Reasoning
 
 ON_LINES = ("[\n    ", ",\n    ", "\n]")
 INLINE = ("[", ", ", "]")
+
+_LISTED = JsonCalls(open=("<tool_calls>",), close=("</tool_calls>",), written_list=INLINE)
 
 _APRIEL = Format(
     name="apriel",
@@ -24,7 +26,7 @@ _APRIEL = Format(
         ),
     ),
     frames=(Frame("", "[END FINAL RESPONSE]", close_pad="\n", written="never"),),
-    calls=JsonCalls(open=("<tool_calls>",), close=("</tool_calls>",), written_list=INLINE),
+    calls=_LISTED,
     turns=("<|begin_assistant|>\n", "<|assistant|>\n"),
     start="Here are my reasoning steps:\n",
     stops=("<|end|>",),
@@ -47,7 +49,7 @@ FORMATS = (
         name="jamba",
         summary="a JSON list of calls in <tool_calls>, one a line",
         models=("ai21labs/AI21-Jamba-Large-1.5", "ai21labs/AI21-Jamba-Mini-1.5"),
-        calls=JsonCalls(open=("<tool_calls>",), close=("</tool_calls>",), written_list=ON_LINES),
+        calls=replace(_LISTED, written_list=ON_LINES),
         turns=("<|assistant|>",),
         stops=("<|eom|>", "<|endoftext|>"),
         lead_accepts=" ",
@@ -67,11 +69,11 @@ FORMATS = (
         name="hunyuan_a13b",
         summary="a JSON list of calls in <tool_calls>, inside <answer>; reasoning in <think>",
         models=("tencent/Hunyuan-A13B-Instruct",),
-        reasoning=(Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n"),),
+        reasoning=(replace(THINK, after="\n", ends_at_call=False),),
         frames=(
             Frame("<answer>", "</answer>", open_pad="\n", close_pad="\n", written="always", holds_calls=True),
         ),
-        calls=JsonCalls(open=("<tool_calls>",), close=("</tool_calls>",), written_list=INLINE),
+        calls=_LISTED,
         before_call="\n",
         evidence=("<tool_calls>", "<answer>"),
         engine_names={"vllm": ("hunyuan_a13b",)},
@@ -141,7 +143,7 @@ FORMATS = (
         calls=HERMES_CALLS,
         between_calls="\n",
         before_call="\n",
-        turns=("<|im_start|>assistant\n",),
+        turns=CHATML_TURNS[:1],
         stops=("<|im_end|>",),
         by_name_only=True,
         engine_names={"sglang": ("trinity",)},
@@ -214,10 +216,9 @@ FORMATS = (
         name="minimax_m1",
         summary="one JSON object a line in <tool_calls>; calls drafted in <think> are reasoning",
         models=("MiniMaxAI/MiniMax-M1-80k", "MiniMaxAI/MiniMax-M1-40k"),
-        reasoning=(Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n\n", recurs=True),),
-        calls=JsonCalls(
-            open=("<tool_calls>",),
-            close=("</tool_calls>",),
+        reasoning=(replace(THINK, recurs=True, ends_at_call=False),),
+        calls=replace(
+            _LISTED,
             body_pad="\n",
             body_end="\n",
             written_list=("", "\n", ""),

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from unspool.formats.families.glm import FORMATS as _GLM
-from unspool.formats.families.glm import GLM_CALLS, GLM_LINES
+from unspool.formats.families.glm import GLM45, GLM_CALLS, GLM_LINES
 from unspool.formats.families.hermes import BARE_THINK, THINK
 from unspool.parsing.declaration import Format, Frame, Reasoning, TaggedCalls, TaggedLayout, map_strings
 
@@ -92,7 +91,7 @@ _IQUEST = Format(
 
 FORMATS = (
     replace(
-        next(fmt for fmt in _GLM if fmt.name == "glm45"),
+        GLM45,
         name="glm4v",
         summary="the calls of glm45; boxes and <answer> around content are dropped",
         aliases=("glm_4v", "glm4.1v", "glm4.5v", "glm4.6v", "glm45v", "glm46v"),
@@ -150,7 +149,6 @@ FORMATS = (
         name="spark3",
         summary="the calls of spark25",
         aliases=("spark_3",),
-        by_name_only=True,
         engine_names={},
         quirks=("Values are typed by the schema; a tool that was not offered is a call all the same.",),
         disagreements=(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from unspool.formats.families.hermes import THINK
 from unspool.formats.families.lists import INLINE
+from unspool.formats.families.llama import LLAMA3_TURNS
 from unspool.parsing.declaration import Format, JsonCalls
 
 _PHI = Format(
@@ -54,7 +55,7 @@ FORMATS = (
         aliases=("firefunction_v2",),
         models=("fireworks-ai/llama-3-firefunction-v2",),
         calls=JsonCalls(open=("functools",), written_list=INLINE),
-        turns=("<|start_header_id|>assistant<|end_header_id|>\n\n",),
+        turns=LLAMA3_TURNS[:1],
         stops=("<|eot_id|>", "<|end_of_text|>"),
         before_call=" ",
         before_call_alone=" ",

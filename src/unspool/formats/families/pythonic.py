@@ -50,7 +50,6 @@ FORMATS = (
             "Calls are statements, not lines: a string may hold a newline. true and null are read beside True "
             "and None.",
         ),
-        disagreements=("A newline in a string breaks parsers that split by lines; unspool's does not.",),
     ),
     Format(
         name="lfm2",

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from unspool.formats.families.hermes import BARE_THINK, CHATML_STOPS, CHATML_TURNS, THINK
-from unspool.formats.families.qwen_xml import FORMATS as _QWEN
-from unspool.formats.families.qwen_xml import QWEN_XML
+from unspool.formats.families.qwen_xml import QWEN3_5, QWEN_XML
 from unspool.parsing.declaration import Format, Reasoning, map_strings
 
 _ELEMENTS = ("<tool_call>", "<function=", "<parameter=")
@@ -130,9 +129,6 @@ FORMATS = (
             "enable_thinking=False makes the prompt end with <think></think>: pass prompt=.",
             "Take nemotron_v3 for Nano and Super: here their newlines around </think> are text.",
         ),
-        disagreements=(
-            "force_nonempty_content: engines give the reasoning as content if there is none; unspool never does.",
-        ),
     ),
     replace(
         _NEMOTRON,
@@ -151,7 +147,7 @@ FORMATS = (
         disagreements=("vLLM strips all newlines before content.",),
     ),
     replace(
-        next(fmt for fmt in _QWEN if fmt.name == "qwen3_5"),
+        QWEN3_5,
         name="minicpm_v",
         summary="qwen3_5; a backslash and n in content and reasoning are a newline",
         aliases=("minicpmv", "minicpm_v_4_6", "minicpm_o"),
