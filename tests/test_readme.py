@@ -47,6 +47,14 @@ def test_an_example_runs(block: str) -> None:
         assert claim in printed.getvalue()
 
 
+def test_a_test_runs_the_examples_of_every_guide() -> None:
+    root = Path(__file__).parents[1]
+    guides = [path.name for path in (root / "docs").glob("*.md") if "```python\n" in path.read_text("utf-8")]
+    runners = [text for path in root.glob("tests/**/test_*.py") if "exec(" in (text := path.read_text("utf-8"))]
+    assert guides
+    assert not [name for name in guides if not any(f'{name}"' in text for text in runners)]
+
+
 def test_the_examples_of_constraints_run() -> None:
     guide = (Path(__file__).parents[1] / "docs" / "constrained.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
