@@ -16,9 +16,21 @@ BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 OFFLINE = [block for block in BLOCKS if "OpenAI" not in block]
 
 
-def test_it_says_how_many_formats_there_are() -> None:
-    (said,) = re.findall(r"\[(\d+) formats\]", TEXT)
-    assert int(said) == len(unspool.formats())
+def named() -> list[str]:
+    """The families and versions of its list; ``GLM-4.5, 5`` is two."""
+    names = []
+    for listed in re.findall(r"^- (.* · .*)$", TEXT, re.MULTILINE):
+        for family in listed.split(" · "):
+            first, *versions = family.split(", ")
+            stem = re.sub(r"(?<=[ -])\w[\w.]*$|[\d.]+$", "", first)
+            names += [first, *(stem + version for version in versions)]
+    return names
+
+
+@pytest.mark.parametrize("name", named())
+def test_each_name_it_lists_leads_to_a_format_however_it_is_parted(name: str) -> None:
+    fmt = unspool.get_format(name)
+    assert all(unspool.get_format(re.sub("[-. ]", parting, name)) == fmt for parting in "-. _")
 
 
 def test_there_are_examples() -> None:
@@ -33,6 +45,14 @@ def test_an_example_runs(block: str) -> None:
     assert printed.getvalue().strip()
     for claim in re.findall(r"#\s\s?(.*)$", block, re.MULTILINE):
         assert claim in printed.getvalue()
+
+
+def test_a_test_runs_the_examples_of_every_guide() -> None:
+    root = Path(__file__).parents[1]
+    guides = [path.name for path in (root / "docs").glob("*.md") if "```python\n" in path.read_text("utf-8")]
+    runners = [text for path in root.glob("tests/**/test_*.py") if "exec(" in (text := path.read_text("utf-8"))]
+    assert guides
+    assert not [name for name in guides if not any(f'{name}"' in text for text in runners)]
 
 
 def test_the_examples_of_constraints_run() -> None:

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import re
+import runpy
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 
+import unspool
 from tests.cli import format_pages
 from tests.cli.conftest import Run
 from tests.cli.documented import ROOT, commands, on_terminal, rendered
@@ -14,6 +19,10 @@ from unspool.cli.main import SUBCOMMANDS, main
 
 PAGE = ROOT / "docs" / "cli.md"
 ADDING = ROOT / "docs" / "adding-a-format.md"
+DECLARED = {
+    "toml": ROOT / "docs" / "examples" / "my_model.toml",
+    "python": ROOT / "docs" / "examples" / "my_model.py",
+}
 
 
 @pytest.mark.parametrize("path", [PAGE, ADDING], ids=lambda path: path.name)
@@ -27,16 +36,43 @@ def test_the_page_of_each_format_is_what_its_declaration_makes() -> None:
     assert pages == format_pages.rendered(), "run: make docs"
 
 
-def test_the_page_on_adding_a_format_shows_its_file_and_its_example_runs(
+@pytest.mark.parametrize("path", format_pages.COUNTING, ids=lambda path: path.name)
+def test_a_document_says_how_many_formats_there_are(path: Path) -> None:
+    document = path.read_text(encoding="utf-8")
+    assert f"{len(unspool.formats())} formats" in document, "run: make docs"
+    assert format_pages.counted(document) == document, "run: make docs"
+
+
+def test_the_page_on_adding_a_format_shows_its_files() -> None:
+    page = ADDING.read_text(encoding="utf-8")
+    for kind in ("toml", "python"):
+        declared = DECLARED[kind].read_text(encoding="utf-8")
+        assert f"`{DECLARED[kind].relative_to(ROOT)}`:\n\n```{kind}\n{declared}```" in page
+    assert f"It takes {len(DECLARED['toml'].read_text(encoding='utf-8').splitlines())} lines." in page
+
+
+def test_its_example_runs(
     clean_registry: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = ADDING.read_text(encoding="utf-8")
-    declared = (ROOT / "docs" / "examples" / "my_model.toml").read_text(encoding="utf-8")
-    assert f"```toml\n{declared}```" in page
-    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    example, _ = re.findall(r"```python\n(.*?)```", ADDING.read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(ROOT)
     exec(example, {})
     assert capsys.readouterr().out == "Hm. Hello.\n"
+
+
+def test_both_its_files_declare_the_same() -> None:
+    loaded = unspool.load_format(DECLARED["toml"])
+    (declared,) = runpy.run_path(str(DECLARED["python"]))["FORMATS"]
+    assert declared.quirks
+    assert replace(declared, source="", quirks=()) == loaded
+
+
+def test_its_command_runs_the_laws_over_the_format() -> None:
+    (command,) = re.findall(r"^UNSPOOL_FORMATS=.*$", ADDING.read_text(encoding="utf-8"), re.MULTILINE)
+    here = command.replace(".venv/bin/pytest", f"'{sys.executable}' -m pytest -p no:cacheprovider")
+    done = subprocess.run(here, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\d+ passed", done.stdout)
 
 
 def test_the_page_has_the_help_of_every_command() -> None:

@@ -22,10 +22,10 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.documented import PAGE, rows, table_below
 from tests.conformance.replay import Generation, Outcome, canonical, outcomes_by_cut
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs" / "conformance.md"
 DATA = Path(os.environ.get("UNSPOOL_ENGINE_CASES", ROOT.parent / "shared" / "cases" / "engine_tests.jsonl"))
 
 RANDOM_CUTS = 3
@@ -348,12 +348,20 @@ def test_every_difference_is_explained_by_a_policy(capsys: pytest.CaptureFixture
     surprises = [f"{name}: {text}" for name, text in different.items() if name not in EXPLAINED]
     assert not surprises, "\n".join(surprises)
     assert different.keys() == EXPLAINED, "these agree now; take them off the list"
-    assert table in DOCS.read_text("utf-8"), f"docs/conformance.md lacks the present table:\n{table}"
+    assert table_below("vLLM's parser tests") == table, f"docs/conformance.md needs this table:\n{table}"
 
 
-def test_every_policy_is_documented() -> None:
-    documented = " ".join(DOCS.read_text("utf-8").split())
-    assert not [policy.statement for policy in POLICIES if policy.statement not in documented]
+def test_the_table_of_the_policies_is_this() -> None:
+    stated = [[policy.statement, str(len(policy.cases))] for policy in POLICIES]
+    assert rows(table_below("The policies behind the differences")) == stated
+
+
+def test_the_table_adds_up() -> None:
+    *parsers, (_, *totals) = rows(table_below("vLLM's parser tests"))
+    assert {name for name, *_ in parsers} == SETUPS.keys()
+    assert [sum(map(int, column)) for column in list(zip(*parsers, strict=True))[1:]] == list(map(int, totals))
+    assert int(totals[2]) == len(EXPLAINED) == sum(len(policy.cases) for policy in POLICIES)
+    assert f"| {totals[0]} inputs " in PAGE
 
 
 def _cases() -> list[dict[str, Any]]:

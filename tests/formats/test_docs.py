@@ -1,4 +1,4 @@
-"""The page about detection: its examples run."""
+"""The pages about detection and response templates: each example runs by itself, as it is pasted."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from pathlib import Path
 
 import pytest
 
-import unspool
-from unspool.formats import registry
-
 ROOT = Path(__file__).parents[2]
-EXAMPLES = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/detection.md").read_text("utf-8"), re.M | re.S)
+PAGES = {name: (ROOT / "docs" / name).read_text("utf-8") for name in ("detection.md", "response-template.md")}
+EXAMPLES = {
+    f"{name} {number}": example
+    for name, page in PAGES.items()
+    for number, example in enumerate(re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S))
+}
 
 
-def test_the_examples_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    unspool.formats()
+@pytest.mark.usefixtures("clean_registry")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
-    monkeypatch.setattr(registry, "_names", dict(registry._names))
-    names: dict[str, object] = {}
-    for example in EXAMPLES:
-        exec(compile(example, "detection.md", "exec"), names)
-    assert capsys.readouterr().out.splitlines() == [
-        'hermes the chat template has "<tool_call>"',
-        'the chat template has "<gadget>"',
-    ]
+    exec(EXAMPLES[name], {})
+    claims = re.findall(r"^print\(.*\)  # (.*)$", EXAMPLES[name], re.MULTILINE)
+    assert claims
+    assert capsys.readouterr().out.splitlines() == claims

@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from tests.server.serving import served
-from unspool.engines.replay import ReplayEngine, load_recordings, read_recording
+from unspool.engines.replay import Recording, ReplayEngine, load_recordings, read_recording
 from unspool.surfaces import chat
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,6 +27,15 @@ def test_the_clients_example_runs_against_the_recordings_of_the_page() -> None:
         "calls: get_weather ",
         'calls:  {"city": "Paris"}',
     ]
+
+
+def test_the_clients_example_of_the_readme_runs() -> None:
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    (code,) = (text for text in re.findall(r"^```python\n(.*?)^```$", readme, re.M | re.S) if "OpenAI(" in text)
+    recordings = [Recording("default", "Paris.")]
+    with served(ReplayEngine(recordings)) as url, redirect_stdout(io.StringIO()) as printed:
+        exec(compile(code.replace("http://127.0.0.1:8000", url), "README.md", "exec"), {})
+    assert printed.getvalue() == "Paris."
 
 
 def test_the_applications_example_runs() -> None:

@@ -2,16 +2,20 @@
 
 from dataclasses import replace
 
+from unspool.formats.families.lists import ON_LINES
 from unspool.parsing.declaration import Format, Frame, JsonCalls, Reasoning
 
-_ON_LINES = ("[\n    ", ",\n    ", "\n]")
+_TURNS = ("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",)
+_STOPS = ("<|END_OF_TURN_TOKEN|>",)
+_NEXT_TURNS = ("<|START_OF_TURN_TOKEN|>",)
+
 _RESPONSE = Frame("<|START_RESPONSE|>", "<|END_RESPONSE|>")
 _TEXT = Frame("<|START_TEXT|>", "<|END_TEXT|>")
 
 _COMMAND3 = Format(
     name="cohere_command3",
     summary="a JSON list between <|START_ACTION|> and <|END_ACTION|>; content in <|START_RESPONSE|>",
-    aliases=("cohere", "command_a", "command_r7b"),
+    aliases=("cohere", "cohere_command", "command_a", "command_r7b"),
     models=(
         "CohereLabs/c4ai-command-r7b-12-2024",
         "CohereLabs/c4ai-command-a-03-2025",
@@ -22,14 +26,14 @@ _COMMAND3 = Format(
     calls=JsonCalls(
         open=("<|START_ACTION|>",),
         close=("<|END_ACTION|>",),
-        written_list=_ON_LINES,
+        written_list=ON_LINES,
         id_key="tool_call_id",
         name_keys=("tool_name", "name"),
         arguments_keys=("parameters", "arguments"),
     ),
-    turns=("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",),
-    stops=("<|END_OF_TURN_TOKEN|>",),
-    next_turns=("<|START_OF_TURN_TOKEN|>",),
+    turns=_TURNS,
+    stops=_STOPS,
+    next_turns=_NEXT_TURNS,
     engine_names={"vllm": ("cohere_command3",), "ollama": ("cohere",), "smg": ("cohere",)},
     source="chat template of CohereLabs/c4ai-command-a-03-2025",
     quirks=(
@@ -75,13 +79,13 @@ FORMATS = (
             offered_only=True,
             body_pad="\n",
             body_end="\n",
-            written_list=_ON_LINES,
+            written_list=ON_LINES,
             name_keys=("tool_name", "name"),
             arguments_keys=("parameters", "arguments"),
         ),
-        turns=("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",),
-        stops=("<|END_OF_TURN_TOKEN|>",),
-        next_turns=("<|START_OF_TURN_TOKEN|>",),
+        turns=_TURNS,
+        stops=_STOPS,
+        next_turns=_NEXT_TURNS,
         before_call="\n",
         source="tool use template of CohereLabs/c4ai-command-r-v01; its list is indented further when rendered",
         quirks=(

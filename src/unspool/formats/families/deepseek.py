@@ -5,19 +5,13 @@ GigaChat 3.5 writes DSML with a marker of its own.
 
 from dataclasses import replace
 
-from unspool.parsing.declaration import (
-    Format,
-    JsonArguments,
-    NamedCalls,
-    Reasoning,
-    TaggedCalls,
-    TaggedLayout,
-)
+from unspool.formats.families.hermes import BARE_THINK, THINK
+from unspool.formats.families.invoke import invoke
+from unspool.parsing.declaration import Format, JsonArguments, NamedCalls, TaggedCalls
 
 _TURNS = ("<｜Assistant｜>",)
 _STOPS = ("<｜end▁of▁sentence｜>",)
 _NEXT_TURNS = ("<｜User｜>", "<｜Assistant｜>")
-_THINK = Reasoning("<think>", "</think>", ends_at_call=True)
 
 _SECTION = NamedCalls(
     section_open="<｜tool▁calls▁begin｜>",
@@ -38,28 +32,18 @@ def dsml(section: str, space: str, mark: str = "｜DSML｜") -> TaggedCalls:
         spellings = (mark + space, mark, f"{mark} ", "")
         return tuple(dict.fromkeys(f"{before}{spelling}{name}{after}" for spelling in spellings))
 
-    return TaggedCalls(
+    elements = invoke()
+    return replace(
+        elements,
         section_open=tuple(dict.fromkeys(f"<{name}>" for name in sections)),
         section_close=tuple(dict.fromkeys(f"</{name}>" for name in sections)),
         call_open=spelled("<", "invoke"),
-        header_end=(">",),
         param_open=spelled("<", "parameter"),
-        key_end=(">",),
         value_close=spelled("</", "parameter", ">"),
         call_close=spelled("</", "invoke", ">"),
         loose=("<parameter", "</parameter>", "</invoke>"),
-        name_attribute="name",
-        key_attribute="name",
         type_attribute="string",
-        written=TaggedLayout(
-            section_pad="\n",
-            after_header="\n",
-            after_param="\n",
-            empty="\n",
-            name=' name="{name}"',
-            key=' name="{key}"',
-            types="string",
-        ),
+        written=replace(elements.written, empty="\n", types="string"),
     )
 
 
@@ -68,7 +52,7 @@ _V3 = Format(
     summary="special-token section, JSON arguments in a code fence; reasoning in <think>",
     aliases=("deepseek", "cogito", "deepseek_v3_0324"),
     models=("deepseek-ai/DeepSeek-V3-0324", "deepseek-ai/DeepSeek-R1"),
-    reasoning=(replace(_THINK, open_pad="\n", close_pad="\n", after="\n\n"),),
+    reasoning=(THINK,),
     calls=replace(
         _SECTION,
         written_header="function<｜tool▁sep｜>{name}\n",
@@ -109,7 +93,7 @@ _V32 = Format(
     summary="DSML elements in a function_calls section; each says whether its value is a string",
     aliases=("deepseek_v3.2", "deepseekv32", "deepseek_v3_2", "dsml"),
     models=("deepseek-ai/DeepSeek-V3.2",),
-    reasoning=(_THINK,),
+    reasoning=(BARE_THINK,),
     calls=dsml("function_calls", ""),
     turns=_TURNS,
     start="</think>",
@@ -167,7 +151,7 @@ FORMATS = (
         summary="special-token section, name and JSON arguments; reasoning in <think>, off by default",
         aliases=("deepseek_v3.1", "deepseekv31", "deepseek_v3_1", "deepseek3"),
         models=("deepseek-ai/DeepSeek-V3.1", "deepseek-ai/DeepSeek-V3.2-Exp"),
-        reasoning=(_THINK,),
+        reasoning=(BARE_THINK,),
         calls=replace(_SECTION, written_header="{name}<｜tool▁sep｜>"),
         start="</think>",
         between_calls="",

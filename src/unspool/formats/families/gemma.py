@@ -2,10 +2,18 @@
 
 from dataclasses import replace
 
-from unspool.parsing.declaration import Format, NamedCalls, Reasoning, RelaxedArguments
+from unspool.parsing.declaration import Format, NamedCalls, Reasoning, RelaxedArguments, map_strings
 
 _THOUGHT = Reasoning(
     "<|channel>thought", "<channel|>", open_pad="\n", close_pad="\n", recurs=True, ends_at_call=True
+)
+_CALLS = NamedCalls(
+    open="<|tool_call>",
+    header_stops=("{", "<tool_call|>"),
+    close="<tool_call|>",
+    arguments=RelaxedArguments('<|"|>'),
+    prefixes=("call:", ":"),
+    written_header="call:{name}",
 )
 
 FORMATS = (
@@ -16,14 +24,7 @@ FORMATS = (
         models=("google/gemma-4-31B-it", "google/gemma-4-E4B-it"),
         # Some outputs leave the label out.
         reasoning=(_THOUGHT, replace(_THOUGHT, open="<|channel>")),
-        calls=NamedCalls(
-            open="<|tool_call>",
-            header_stops=("{", "<tool_call|>"),
-            close="<tool_call|>",
-            arguments=RelaxedArguments('<|"|>'),
-            prefixes=("call:", ":"),
-            written_header="call:{name}",
-        ),
+        calls=_CALLS,
         turns=("<|turn>model\n", "<tool_response|>"),
         calls_first=True,
         stops=("<turn|>", "<|tool_response>", "<eos>"),
@@ -60,13 +61,9 @@ FORMATS = (
         summary="the calls of gemma4 with <escape> as the quote token; no reasoning",
         aliases=("function_gemma",),
         models=("google/functiongemma-270m-it",),
-        calls=NamedCalls(
-            open="<start_function_call>",
-            header_stops=("{", "<end_function_call>"),
-            close="<end_function_call>",
-            arguments=RelaxedArguments("<escape>"),
-            prefixes=("call:", ":"),
-            written_header="call:{name}",
+        calls=map_strings(
+            _CALLS,
+            {"<|tool_call>": "<start_function_call>", "<tool_call|>": "<end_function_call>", '<|"|>': "<escape>"},
         ),
         turns=("<start_of_turn>model\n",),
         stops=("<start_function_response>", "<end_of_turn>"),

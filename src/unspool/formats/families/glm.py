@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from unspool.parsing.declaration import Format, Reasoning, TaggedCalls, TaggedLayout
+from unspool.formats.families.hermes import BARE_THINK
+from unspool.parsing.declaration import Format, TaggedCalls, TaggedLayout
 
 GLM_CALLS = TaggedCalls(
     call_open=("<tool_call>",),
@@ -14,13 +15,14 @@ GLM_CALLS = TaggedCalls(
     value_close=("</arg_value>",),
     call_close=("</tool_call>",),
 )
+GLM_LINES = TaggedLayout(after_header="\n", between_key_value="\n", after_param="\n")
 
 _GLM47 = Format(
     name="glm47",
     summary="<tool_call>NAME with <arg_key>/<arg_value> pairs, no layout; the prompt opens <think>",
-    aliases=("glm_4.7", "glm5", "glm_5", "glm_5.1", "glm_5.3"),
+    aliases=("glm_4.7", "glm4.7", "glm5", "glm_5", "glm_5.1", "glm5.1", "glm_5.2", "glm5.2", "glm_5.3", "glm5.3"),
     models=("zai-org/GLM-4.7", "zai-org/GLM-5", "zai-org/GLM-5.3"),
-    reasoning=(Reasoning("<think>", "</think>", ends_at_call=True),),
+    reasoning=(BARE_THINK,),
     calls=GLM_CALLS,
     turns=("<|assistant|>",),
     start="<think>",
@@ -45,43 +47,39 @@ _GLM47 = Format(
     disagreements=("Text behind the calls: vLLM drops it in whole answers and keeps it when streaming.",),
 )
 
-FORMATS = (
+GLM45 = replace(
     _GLM47,
-    replace(
-        _GLM47,
-        name="glm45",
-        summary="<tool_call>NAME with <arg_key>/<arg_value> pairs on lines; the model opens <think>",
-        aliases=("glm", "glm_4.5", "glm_4.6", "glm46"),
-        models=("zai-org/GLM-4.5", "zai-org/GLM-4.5-Air", "zai-org/GLM-4.6"),
-        reasoning=(Reasoning("<think>", "</think>", after="\n", ends_at_call=True),),
-        calls=replace(
-            GLM_CALLS,
-            written=TaggedLayout(after_header="\n", between_key_value="\n", after_param="\n"),
-        ),
-        start="",
-        lead="\n",
-        before_call="\n",
-        before_call_accepts=" \n",
-        between_calls="\n",
-        engine_names={
-            "vllm": ("glm45",),
-            "sglang": ("glm", "glm45"),
-            "dynamo": ("glm45",),
-            "smg": ("glm45_moe",),
-            "canitoolcall": ("glm",),
-        },
-        source="chat template of zai-org/GLM-4.5",
-        quirks=(
-            "The model writes <think> itself. enable_thinking=False puts <think></think> into the prompt and "
-            "/nothink into the user's message: pass prompt=.",
-            "A newline after the name may be missing; a call whose last value is complete may lack </tool_call>.",
-            "Values are typed by the schema: 007 stays text for a string.",
-        ),
-        disagreements=(
-            "SGLang has a detector each for 4.5 and 4.7; that of 4.5 misses calls without arguments in 4.7's "
-            "notation. vLLM and unspool read both alike.",
-            "A value that is cut off: vLLM gives a call with {}, SGLang the text, unspool no call.",
-            "A second call in one chunk is lost in SGLang.",
-        ),
+    name="glm45",
+    summary="<tool_call>NAME with <arg_key>/<arg_value> pairs on lines; the model opens <think>",
+    aliases=("glm", "glm_4.5", "glm4.5", "glm_4.6", "glm4.6", "glm46"),
+    models=("zai-org/GLM-4.5", "zai-org/GLM-4.5-Air", "zai-org/GLM-4.6"),
+    reasoning=(replace(BARE_THINK, after="\n"),),
+    calls=replace(GLM_CALLS, written=GLM_LINES),
+    start="",
+    lead="\n",
+    before_call="\n",
+    before_call_accepts=" \n",
+    between_calls="\n",
+    engine_names={
+        "vllm": ("glm45",),
+        "sglang": ("glm", "glm45"),
+        "dynamo": ("glm45",),
+        "smg": ("glm45_moe",),
+        "canitoolcall": ("glm",),
+    },
+    source="chat template of zai-org/GLM-4.5",
+    quirks=(
+        "The model writes <think> itself. enable_thinking=False puts <think></think> into the prompt and "
+        "/nothink into the user's message: pass prompt=.",
+        "A newline after the name may be missing; a call whose last value is complete may lack </tool_call>.",
+        "Values are typed by the schema: 007 stays text for a string.",
+    ),
+    disagreements=(
+        "SGLang has a detector each for 4.5 and 4.7; that of 4.5 misses calls without arguments in 4.7's "
+        "notation. vLLM and unspool read both alike.",
+        "A value that is cut off: vLLM gives a call with {}, SGLang the text, unspool no call.",
+        "A second call in one chunk is lost in SGLang.",
     ),
 )
+
+FORMATS = (_GLM47, GLM45)

@@ -1,9 +1,36 @@
 """gpt-oss (Harmony messages), and LLM-jp-4 and Beam, which write dialects of them."""
 
-from unspool.parsing.declaration import ChannelCalls, ChannelLayout, Format, TaggedCalls, TaggedLayout
+from dataclasses import replace
 
-_ENDS = ("<|end|>", "<|call|>", "<|return|>", "<|endoftext|>")
+from unspool.parsing.declaration import ChannelCalls, ChannelLayout, Format, TaggedCalls, TaggedLayout, map_strings
+
 _STOPS = ("<|return|>", "<|call|>", "<|endoftext|>")
+
+_HARMONY = ChannelCalls(
+    start="<|start|>",
+    channel="<|channel|>",
+    constrain="<|constrain|>",
+    message="<|message|>",
+    ends=("<|end|>", "<|call|>", "<|return|>", "<|endoftext|>"),
+    reasoning=("analysis",),
+    functions="functions.",
+    written=ChannelLayout(
+        reasoning="<|channel|>analysis<|message|>",
+        content="<|channel|>final<|message|>",
+        preamble="<|channel|>commentary<|message|>",
+        call=" to=functions.{name}<|channel|>commentary <|constrain|>json<|message|>",
+        next="<|start|>assistant",
+        end="<|end|>",
+        call_end="<|call|>",
+    ),
+)
+
+_SPACED = {
+    "<|start|>": "<|start|> ",
+    "<|channel|>": "<|channel|> ",
+    "<|constrain|>": "<|constrain|>  ",
+    "<|message|>": "<|message|> ",
+}
 
 FORMATS = (
     Format(
@@ -11,24 +38,7 @@ FORMATS = (
         summary="Harmony messages: analysis is reasoning, final and commentary are content, functions.X a call",
         aliases=("harmony", "openai", "openai_gptoss"),
         models=("openai/gpt-oss-20b", "openai/gpt-oss-120b"),
-        calls=ChannelCalls(
-            start="<|start|>",
-            channel="<|channel|>",
-            constrain="<|constrain|>",
-            message="<|message|>",
-            ends=_ENDS,
-            reasoning=("analysis",),
-            functions="functions.",
-            written=ChannelLayout(
-                reasoning="<|channel|>analysis<|message|>",
-                content="<|channel|>final<|message|>",
-                preamble="<|channel|>commentary<|message|>",
-                call=" to=functions.{name}<|channel|>commentary <|constrain|>json<|message|>",
-                next="<|start|>assistant",
-                end="<|end|>",
-                call_end="<|call|>",
-            ),
-        ),
+        calls=_HARMONY,
         turns=("<|start|>assistant",),
         stops=_STOPS,
         engine_names={
@@ -59,24 +69,10 @@ FORMATS = (
         summary="Harmony messages with a space after each special token",
         aliases=("llm_jp_4", "llm_jp_4.1", "llmjp4.1"),
         models=("llm-jp/llm-jp-4-8b-thinking",),
-        calls=ChannelCalls(
-            start="<|start|>",
-            channel="<|channel|>",
-            constrain="<|constrain|>",
-            message="<|message|>",
-            ends=_ENDS,
-            reasoning=("analysis",),
-            functions="functions.",
+        calls=replace(
+            _HARMONY,
             spaced=True,
-            written=ChannelLayout(
-                reasoning="<|channel|> analysis<|message|> ",
-                content="<|channel|> final<|message|> ",
-                preamble="<|channel|> commentary<|message|> ",
-                call=" to=functions.{name}<|channel|> commentary <|constrain|>  json<|message|> ",
-                next="<|start|> assistant",
-                end="<|end|>",
-                call_end="<|end|>",
-            ),
+            written=replace(map_strings(_HARMONY.written, _SPACED), call_end="<|end|>"),
         ),
         turns=("<|start|>assistant", "<|start|> assistant"),
         stops=_STOPS,
@@ -90,13 +86,9 @@ FORMATS = (
     Format(
         name="beam",
         summary="Harmony messages whose recipient is the tool and whose body is <rfl:parameter> elements",
-        calls=ChannelCalls(
-            start="<|start|>",
-            channel="<|channel|>",
-            constrain="<|constrain|>",
-            message="<|message|>",
-            ends=_ENDS,
-            reasoning=("analysis",),
+        calls=replace(
+            _HARMONY,
+            functions="",
             body=TaggedCalls(
                 call_open=(),
                 header_end=(),
@@ -108,13 +100,9 @@ FORMATS = (
                 value_pad="\n",
                 written=TaggedLayout(key=' name="{key}"'),
             ),
-            written=ChannelLayout(
-                reasoning="<|channel|>analysis<|message|>",
-                content="<|channel|>final<|message|>",
-                preamble="<|channel|>commentary<|message|>",
+            written=replace(
+                _HARMONY.written,
                 call=" to={name}<|channel|>analysis <|constrain|>xml<|message|>",
-                next="<|start|>assistant",
-                end="<|end|>",
                 call_end="<|end|>",
                 last="<|return|>",
                 last_call="<|call|>",

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from unspool.formats.families.hermes import BARE_THINK, HERMES_CALLS
+from unspool.formats.families.lists import INLINE
 from unspool.parsing.declaration import Format, Frame, JsonCalls, Reasoning
 
 _TURNS = ("<|start_of_role|>assistant<|end_of_role|>",)
@@ -20,19 +22,19 @@ _PHRASES = tuple(
     for words in ("Here is", "Here's")
 )
 
+_CALLS = JsonCalls(open=("<tool_call>", "<|tool_call|>"), close=("", "</tool_call>"), written_list=INLINE)
+
 _GRANITE = Format(
     name="granite",
     summary="a JSON list of calls after <tool_call>, no closer; reasoning between two phrases, or in <think>",
-    aliases=("granite3", "granite_3"),
+    aliases=("granite3", "granite_3", "granite_3.2", "granite3.2", "granite_3.3", "granite3.3"),
     models=(
         "ibm-granite/granite-3.2-8b-instruct",
         "ibm-granite/granite-3.3-8b-instruct",
     ),
-    reasoning=(*_PHRASES, Reasoning("<think>", "</think>", after="\n", ends_at_call=True)),
+    reasoning=(*_PHRASES, replace(BARE_THINK, after="\n")),
     frames=(Frame("<response>", "</response>", written="never"),),
-    calls=JsonCalls(
-        open=("<tool_call>", "<|tool_call|>"), close=("", "</tool_call>"), written_list=("[", ", ", "]")
-    ),
+    calls=_CALLS,
     turns=_TURNS,
     stops=_STOPS,
     evidence=("<|tool_call|>", "<|start_of_role|>"),
@@ -62,13 +64,12 @@ FORMATS = (
         _GRANITE,
         name="granite_30",
         summary="a JSON list of calls after <|tool_call|>, no closer",
-        aliases=("granite_3.0",),
+        aliases=("granite_3.0", "granite3.0", "granite_3.1", "granite3.1"),
         models=("ibm-granite/granite-3.0-8b-instruct", "ibm-granite/granite-3.1-8b-instruct"),
         reasoning=(),
         frames=(),
-        calls=JsonCalls(
-            open=("<|tool_call|>", "<tool_call>"), close=("", "</tool_call>"), written_list=("[", ", ", "]")
-        ),
+        # The same markers, the other one written.
+        calls=replace(_CALLS, open=_CALLS.open[::-1]),
         engine_names={},
         source="chat template of ibm-granite/granite-3.0-8b-instruct",
         quirks=(
@@ -82,9 +83,9 @@ FORMATS = (
     Format(
         name="granite4",
         summary="one JSON object in <tool_call> tags a call, no reasoning",
-        aliases=("granite_4", "granite_4.0"),
+        aliases=("granite_4", "granite_4.0", "granite4.0", "granite_4.1", "granite4.1"),
         models=("ibm-granite/granite-4.0-h-small", "ibm-granite/granite-4.0-h-tiny"),
-        calls=JsonCalls(open=("<tool_call>",), close=("</tool_call>",), body_pad="\n", body_end="\n"),
+        calls=HERMES_CALLS,
         turns=_TURNS,
         stops=_STOPS,
         before_call="\n",

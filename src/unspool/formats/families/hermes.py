@@ -4,7 +4,9 @@ from dataclasses import replace
 
 from unspool.parsing.declaration import Format, JsonCalls, Reasoning
 
-THINK = Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n\n", ends_at_call=True)
+BARE_THINK = Reasoning("<think>", "</think>", ends_at_call=True)
+THINK = replace(BARE_THINK, open_pad="\n", close_pad="\n", after="\n\n")
+HERMES_CALLS = JsonCalls(open=("<tool_call>",), close=("</tool_call>",), body_pad="\n", body_end="\n")
 
 CHATML_TURNS = ("<|im_start|>assistant\n", "<|im_start|>assistant")
 CHATML_NEXT_TURNS = ("<|im_start|>",)
@@ -14,7 +16,7 @@ _HERMES = Format(
     name="hermes",
     summary="one JSON object in <tool_call> tags a call; reasoning in <think>, optional",
     aliases=(
-        *("qwen3", "qwen25", "qwen2_5", "qwen", "qwen3_instruct", "nous"),
+        *("qwen3", "qwen25", "qwen2_5", "qwen", "qwen3_instruct", "nous", "hermes_3", "hermes3", "hermes_4"),
         *("hermes4", "smollm3", "exaone4", "k_exaone", "falcon_h1", "motif", "ling2", "am_thinking"),
     ),
     models=(
@@ -29,7 +31,7 @@ _HERMES = Format(
         "a-m-team/AM-Thinking-v1",
     ),
     reasoning=(THINK,),
-    calls=JsonCalls(open=("<tool_call>",), close=("</tool_call>",), body_pad="\n", body_end="\n"),
+    calls=HERMES_CALLS,
     turns=CHATML_TURNS,
     stops=CHATML_STOPS,
     next_turns=CHATML_NEXT_TURNS,

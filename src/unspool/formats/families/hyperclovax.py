@@ -1,5 +1,6 @@
 """HyperCLOVA X SEED Think: the rest of the role line says what a message is."""
 
+from unspool.formats.families.lists import INLINE
 from unspool.parsing.declaration import ChannelCalls, ChannelLayout, Format, JsonCalls
 
 FORMATS = (
@@ -15,7 +16,7 @@ FORMATS = (
             reasoning=("/think\n",),
             content=("\n",),
             calls=(" -> tool/function_call\n", "-> tool/function_call\n"),
-            body=JsonCalls(written_list=("[", ", ", "]"), separators=",;"),
+            body=JsonCalls(written_list=INLINE, separators=",;"),
             written=ChannelLayout(
                 reasoning="/think\n",
                 content="\n",

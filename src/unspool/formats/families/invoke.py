@@ -1,27 +1,27 @@
 """Families whose elements name tool and parameter in an attribute, with text typed by schema."""
 
-from unspool.formats.families.hermes import CHATML_STOPS, CHATML_TURNS, THINK
-from unspool.parsing.declaration import Format, Reasoning, TaggedCalls, TaggedLayout
+from dataclasses import replace
 
-_LINES = TaggedLayout(
-    section_pad="\n", after_header="\n", after_param="\n", name=' name="{name}"', key=' name="{key}"'
-)
+from unspool.formats.families.hermes import BARE_THINK, CHATML_STOPS, CHATML_TURNS, THINK
+from unspool.parsing.declaration import Format, TaggedCalls, TaggedLayout
 
 
-def _invoke(section: str) -> TaggedCalls:
-    """``<invoke>`` elements in a section of this name."""
+def invoke(section: str = "", namespace: str = "") -> TaggedCalls:
+    """``<invoke>`` elements with this before each tag's name, in a section of this name if there is one."""
     return TaggedCalls(
-        section_open=(f"<{section}>",),
-        section_close=(f"</{section}>",),
-        call_open=("<invoke",),
+        section_open=(f"<{section}>",) if section else (),
+        section_close=(f"</{section}>",) if section else (),
+        call_open=(f"<{namespace}invoke",),
         header_end=(">",),
-        param_open=("<parameter",),
+        param_open=(f"<{namespace}parameter",),
         key_end=(">",),
-        value_close=("</parameter>",),
-        call_close=("</invoke>",),
+        value_close=(f"</{namespace}parameter>",),
+        call_close=(f"</{namespace}invoke>",),
         name_attribute="name",
         key_attribute="name",
-        written=_LINES,
+        written=TaggedLayout(
+            section_pad="\n", after_header="\n", after_param="\n", name=' name="{name}"', key=' name="{key}"'
+        ),
     )
 
 
@@ -68,7 +68,7 @@ FORMATS = (
         aliases=("minimax", "minimax_m2.1", "minimax_m2.5", "minimaxm2"),
         models=("MiniMaxAI/MiniMax-M2", "MiniMaxAI/MiniMax-M2.5"),
         reasoning=(THINK,),
-        calls=_invoke("minimax:tool_call"),
+        calls=invoke("minimax:tool_call"),
         turns=("]~b]ai\n",),
         start="<think>\n",
         stops=("[e~[",),
@@ -100,9 +100,11 @@ FORMATS = (
     Format(
         name="step3",
         summary='<steptml:invoke name="NAME"> between special tokens; the prompt opens <think>',
+        aliases=("step_3",),
         models=("stepfun-ai/step3",),
-        reasoning=(Reasoning("<think>", "</think>", open_pad="\n", ends_at_call=True),),
-        calls=TaggedCalls(
+        reasoning=(replace(BARE_THINK, open_pad="\n"),),
+        calls=replace(
+            invoke(namespace="steptml:"),
             section_open=("<｜tool_calls_begin｜>",),
             section_close=("<｜tool_calls_end｜>",),
             call_open=(
@@ -111,19 +113,12 @@ FORMATS = (
                 "<｜tool_call_begin｜><steptml:invoke",
                 "<steptml:invoke",
             ),
-            header_end=(">",),
-            param_open=("<steptml:parameter",),
-            key_end=(">",),
-            value_close=("</steptml:parameter>",),
             call_close=(
                 "</steptml:invoke><｜tool_call_end｜>",
                 "</steptml:invoke>\n<｜tool_call_end｜>",
                 "</steptml:invoke>",
                 "<｜tool_call_end｜>",
             ),
-            name_attribute="name",
-            key_attribute="name",
-            written=_LINES,
         ),
         start="<think>\n",
         stops=("<|EOT|>",),
@@ -146,7 +141,7 @@ FORMATS = (
         summary='<invoke name="NAME"> elements in <dots_function_call>; reasoning in <think>',
         aliases=("dots2", "dots_llm"),
         reasoning=(THINK,),
-        calls=_invoke("dots_function_call"),
+        calls=invoke("dots_function_call"),
         before_call="\n",
         between_calls="\n",
         evidence=("<dots_function_call>",),

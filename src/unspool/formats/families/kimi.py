@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from unspool.formats.families.hermes import BARE_THINK
 from unspool.parsing.declaration import Format, Frame, NamedCalls, Reasoning, TaggedCalls, TaggedLayout
 
 
@@ -18,7 +19,7 @@ _K2 = Format(
     summary="special-token section, functions.NAME:INDEX and JSON arguments a call; reasoning in <think>",
     aliases=("kimi", "moonshot", "kimik2", "kimi_k2_instruct"),
     models=("moonshotai/Kimi-K2-Instruct", "moonshotai/Kimi-K2-Instruct-0905", "moonshotai/Kimi-K2-Thinking"),
-    reasoning=(Reasoning("<think>", "</think>", ends_at_call=True),),
+    reasoning=(BARE_THINK,),
     calls=NamedCalls(
         section_open="<|tool_calls_section_begin|>",
         section_close="<|tool_calls_section_end|>",
@@ -62,7 +63,7 @@ FORMATS = (
         _K2,
         name="kimi_k2_thinking",
         summary="the calls of kimi_k2 after reasoning in <think>, which the prompt opens",
-        aliases=("kimi_k25", "kimi_k2.5", "kimi_k2.6"),
+        aliases=("kimi_k25", "kimi_k2.5", "kimi_k2.6", "kimi_k2.7"),
         models=("moonshotai/Kimi-K2.5", "moonshotai/Kimi-K2.6"),
         start="<think>",
         engine_names={"dynamo": ("kimi_k25",)},

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
-from unspool.formats.families.hermes import THINK
+from unspool.formats.families.hermes import BARE_THINK, CHATML_TURNS, HERMES_CALLS, THINK
 from unspool.parsing.declaration import Format, Frame, JsonCalls, Reasoning
 
-_ON_LINES = ("[\n    ", ",\n    ", "\n]")
-_INLINE = ("[", ", ", "]")
+ON_LINES = ("[\n    ", ",\n    ", "\n]")
+INLINE = ("[", ", ", "]")
+
+_LISTED = JsonCalls(open=("<tool_calls>",), close=("</tool_calls>",), written_list=INLINE)
 
 _APRIEL = Format(
     name="apriel",
@@ -24,7 +26,7 @@ _APRIEL = Format(
         ),
     ),
     frames=(Frame("", "[END FINAL RESPONSE]", close_pad="\n", written="never"),),
-    calls=JsonCalls(open=("<tool_calls>",), close=("</tool_calls>",), written_list=_INLINE),
+    calls=_LISTED,
     turns=("<|begin_assistant|>\n", "<|assistant|>\n"),
     start="Here are my reasoning steps:\n",
     stops=("<|end|>",),
@@ -47,7 +49,7 @@ FORMATS = (
         name="jamba",
         summary="a JSON list of calls in <tool_calls>, one a line",
         models=("ai21labs/AI21-Jamba-Large-1.5", "ai21labs/AI21-Jamba-Mini-1.5"),
-        calls=JsonCalls(open=("<tool_calls>",), close=("</tool_calls>",), written_list=_ON_LINES),
+        calls=replace(_LISTED, written_list=ON_LINES),
         turns=("<|assistant|>",),
         stops=("<|eom|>", "<|endoftext|>"),
         lead_accepts=" ",
@@ -67,11 +69,11 @@ FORMATS = (
         name="hunyuan_a13b",
         summary="a JSON list of calls in <tool_calls>, inside <answer>; reasoning in <think>",
         models=("tencent/Hunyuan-A13B-Instruct",),
-        reasoning=(Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n"),),
+        reasoning=(replace(THINK, after="\n", ends_at_call=False),),
         frames=(
             Frame("<answer>", "</answer>", open_pad="\n", close_pad="\n", written="always", holds_calls=True),
         ),
-        calls=JsonCalls(open=("<tool_calls>",), close=("</tool_calls>",), written_list=_INLINE),
+        calls=_LISTED,
         before_call="\n",
         evidence=("<tool_calls>", "<answer>"),
         engine_names={"vllm": ("hunyuan_a13b",)},
@@ -95,7 +97,7 @@ FORMATS = (
         calls=JsonCalls(
             open=("<|tools_prefix|>",),
             close=("<|tools_suffix|>",),
-            written_list=_INLINE,
+            written_list=INLINE,
             name_is_key=True,
         ),
         turns=("<|assistant_start|>",),
@@ -112,10 +114,11 @@ FORMATS = (
     Format(
         name="ernie45",
         summary="hermes calls, content in <response>, after reasoning in <think>, which the prompt opens",
+        aliases=("ernie", "ernie_4.5", "ernie4.5"),
         models=("baidu/ERNIE-4.5-21B-A3B-Thinking",),
         reasoning=(THINK,),
         frames=(Frame("<response>", "</response>", open_pad="\n", close_pad="\n", after="\n"),),
-        calls=JsonCalls(open=("<tool_call>",), close=("</tool_call>",), body_pad="\n", body_end="\n"),
+        calls=HERMES_CALLS,
         between_calls="\n",
         calls_end="\n",
         before_call="\n",
@@ -136,13 +139,11 @@ FORMATS = (
         name="trinity",
         summary="hermes calls, which may stand inside <think>",
         models=("arcee-ai/Trinity-Mini",),
-        reasoning=(
-            Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n\n", holds_calls=True),
-        ),
-        calls=JsonCalls(open=("<tool_call>",), close=("</tool_call>",), body_pad="\n", body_end="\n"),
+        reasoning=(replace(THINK, ends_at_call=False, holds_calls=True),),
+        calls=HERMES_CALLS,
         between_calls="\n",
         before_call="\n",
-        turns=("<|im_start|>assistant\n",),
+        turns=CHATML_TURNS[:1],
         stops=("<|im_end|>",),
         by_name_only=True,
         engine_names={"sglang": ("trinity",)},
@@ -157,20 +158,10 @@ FORMATS = (
     Format(
         name="nemotron_nano_v2",
         summary="a JSON list of calls in <TOOLCALL>, after reasoning in <think>, which the prompt opens",
-        aliases=("nemotron_deci", "llama_nemotron_super"),
+        aliases=("nemotron_2", "nemotron2", "nemotron_deci", "llama_nemotron_super"),
         models=("nvidia/NVIDIA-Nemotron-Nano-9B-v2", "nvidia/Llama-3_3-Nemotron-Super-49B-v1_5"),
-        reasoning=(
-            Reasoning(
-                "<think>",
-                "</think>",
-                open_pad="\n\n",
-                close_pad="\n",
-                after="\n\n",
-                after_prompt="",
-                ends_at_call=True,
-            ),
-        ),
-        calls=JsonCalls(open=("<TOOLCALL>",), close=("</TOOLCALL>",), written_list=_INLINE),
+        reasoning=(replace(THINK, open_pad="\n\n", after_prompt=""),),
+        calls=JsonCalls(open=("<TOOLCALL>",), close=("</TOOLCALL>",), written_list=INLINE),
         turns=("<SPECIAL_11>Assistant\n",),
         start="<think>\n\n",
         stops=("<SPECIAL_12>", "<|eot_id|>"),
@@ -202,13 +193,13 @@ FORMATS = (
         summary="a JSON list between <|tool_call_start|> and <|tool_call_end|>, or [unused11] and [unused12]",
         aliases=("pangu", "openpangu_v2"),
         reasoning=(
-            Reasoning("<think>", "</think>", ends_at_call=True),
+            BARE_THINK,
             Reasoning("[unused16]", "[unused17]", ends_at_call=True),
         ),
         calls=JsonCalls(
             open=("<|tool_call_start|>", "[unused11]"),
             close=("<|tool_call_end|>", "[unused12]"),
-            written_list=_INLINE,
+            written_list=INLINE,
         ),
         turns=("[unused9]助手：",),
         evidence=("[unused9]", "[unused10]"),
@@ -225,10 +216,9 @@ FORMATS = (
         name="minimax_m1",
         summary="one JSON object a line in <tool_calls>; calls drafted in <think> are reasoning",
         models=("MiniMaxAI/MiniMax-M1-80k", "MiniMaxAI/MiniMax-M1-40k"),
-        reasoning=(Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n\n", recurs=True),),
-        calls=JsonCalls(
-            open=("<tool_calls>",),
-            close=("</tool_calls>",),
+        reasoning=(replace(THINK, recurs=True, ends_at_call=False),),
+        calls=replace(
+            _LISTED,
             body_pad="\n",
             body_end="\n",
             written_list=("", "\n", ""),

@@ -5,11 +5,20 @@ A JSON answer and a call are the same bytes, so only an offered name makes a cal
 
 from unspool.parsing.declaration import Format, JsonCalls, PythonCalls
 
+LLAMA3_TURNS = (
+    "<|start_header_id|>assistant<|end_header_id|>\n\n",
+    "<|start_header_id|>assistant<|end_header_id|>",
+)
+LLAMA3_STOPS = ("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>")
+
 FORMATS = (
     Format(
         name="llama3_json",
         summary="bare JSON object with name and parameters, after <|python_tag|> or at the start",
-        aliases=("llama3", "llama", "llama4_json", "llama3_1"),
+        aliases=(
+            *("llama3", "llama", "llama4_json", "llama3_1", "llama3.2", "llama3.3"),
+            *("llama_3", "llama_3.1", "llama_3.2", "llama_3.3"),
+        ),
         models=("meta-llama/Llama-3.3-70B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
         calls=JsonCalls(
             open=("<|python_tag|>",),
@@ -17,11 +26,8 @@ FORMATS = (
             separators=";,",
             arguments_keys=("parameters", "arguments", "args", "input"),
         ),
-        turns=(
-            "<|start_header_id|>assistant<|end_header_id|>\n\n",
-            "<|start_header_id|>assistant<|end_header_id|>",
-        ),
-        stops=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
+        turns=LLAMA3_TURNS,
+        stops=LLAMA3_STOPS,
         next_turns=("<|start_header_id|>",),
         between_calls="; ",
         evidence=("<|start_header_id|>", '"parameters"'),
@@ -51,7 +57,7 @@ FORMATS = (
     Format(
         name="pythonic",
         summary="a Python list of keyword calls, [f(a=1), g()], at the start",
-        aliases=("llama4_pythonic", "llama4", "toolace"),
+        aliases=("llama4_pythonic", "llama4", "llama_4", "toolace"),
         models=("meta-llama/Llama-4-Scout-17B-16E-Instruct", "Team-ACE/ToolACE-8B"),
         calls=PythonCalls(open=("<|python_start|>",), close=("<|python_end|>",), bare=True),
         turns=("<|header_start|>assistant<|header_end|>\n\n", "<|header_start|>assistant<|header_end|>"),

@@ -3,6 +3,8 @@
 Every marker is a control token that mistral-common never decodes to text, so ids are needed for certainty.
 """
 
+from unspool.formats.families.hermes import THINK
+from unspool.formats.families.lists import INLINE
 from unspool.parsing.declaration import Format, JsonCalls, NamedCalls, Reasoning
 
 _TURNS = ("[/INST]",)
@@ -21,7 +23,7 @@ FORMATS = (
         ),
         reasoning=(
             Reasoning("[THINK]", "[/THINK]", recurs=True, ends_at_call=True),
-            Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n\n", ends_at_call=True),
+            THINK,
         ),
         calls=NamedCalls(
             open="[TOOL_CALLS]",
@@ -66,7 +68,7 @@ FORMATS = (
         summary="[TOOL_CALLS] and a JSON list of calls",
         aliases=("mistral_v2", "mistral_v7", "mixtral", "mistral_nemo"),
         models=("mistralai/Mistral-7B-Instruct-v0.3", "mistralai/Mistral-Nemo-Instruct-2407"),
-        calls=JsonCalls(open=("[TOOL_CALLS]",), body_pad=" ", written_list=("[", ", ", "]")),
+        calls=JsonCalls(open=("[TOOL_CALLS]",), body_pad=" ", written_list=INLINE),
         turns=_TURNS,
         stops=_STOPS,
         next_turns=_NEXT_TURNS,

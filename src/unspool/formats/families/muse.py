@@ -2,28 +2,8 @@
 
 from dataclasses import replace
 
-from unspool.parsing.declaration import ChannelCalls, ChannelLayout, Format, TaggedCalls, TaggedLayout
-
-_ATEM = TaggedCalls(
-    section_open=("<atem:function_calls>",),
-    section_close=("</atem:function_calls>",),
-    call_open=("<atem:invoke",),
-    header_end=(">",),
-    param_open=("<atem:parameter",),
-    key_end=(">",),
-    value_close=("</atem:parameter>",),
-    call_close=("</atem:invoke>",),
-    name_attribute="name",
-    key_attribute="name",
-    qualified=True,
-    written=TaggedLayout(
-        section_pad="\n",
-        after_header="\n",
-        after_param="\n",
-        name=' name="{name}"',
-        key=' name="{key}"',
-    ),
-)
+from unspool.formats.families.invoke import invoke
+from unspool.parsing.declaration import ChannelCalls, ChannelLayout, Format
 
 _CHANNELS = ChannelCalls(
     start="<|start|>",
@@ -34,7 +14,7 @@ _CHANNELS = ChannelCalls(
     content=("user", "commentary"),
     dropped=("developer",),
     unnamed="reasoning",
-    body=_ATEM,
+    body=replace(invoke("atem:function_calls", "atem:"), qualified=True),
     written=ChannelLayout(
         reasoning=" to=self<|message|>",
         content=" to=user<|message|>",

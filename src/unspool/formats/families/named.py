@@ -2,13 +2,9 @@
 
 from dataclasses import replace
 
+from unspool.formats.families.hermes import THINK
+from unspool.formats.families.llama import LLAMA3_STOPS, LLAMA3_TURNS
 from unspool.parsing.declaration import Format, Frame, NamedCalls, RawArguments, Reasoning
-
-_LLAMA_TURNS = (
-    "<|start_header_id|>assistant<|end_header_id|>\n\n",
-    "<|start_header_id|>assistant<|end_header_id|>",
-)
-_LLAMA_STOPS = ("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>")
 
 
 def _plamo(tag: str) -> str:
@@ -25,9 +21,9 @@ _FUNCTIONARY = Format(
     frames=(Frame(">>>all\n"),),
     calls=NamedCalls(open=">>>", header_end=("\n",), written_header="{name}\n", offered_only=True),
     also=(_ELEMENT,),
-    turns=_LLAMA_TURNS,
+    turns=LLAMA3_TURNS,
     start=">>>",
-    stops=_LLAMA_STOPS,
+    stops=LLAMA3_STOPS,
     evidence=(">>>all\n",),
     engine_names={"vllm-mlx": ("functionary", "meetkai"), "llama.cpp": ("functionary_v3.2",)},
     source="chat template of meetkai/functionary-small-v3.2",
@@ -147,9 +143,7 @@ FORMATS = (
         name="cwm",
         summary="<tool: NAME> with JSON arguments or a command as free text",
         models=("facebook/cwm",),
-        reasoning=(
-            Reasoning("<think>", "</think>", open_pad="\n", close_pad="\n", after="\n", ends_at_call=True),
-        ),
+        reasoning=(replace(THINK, after="\n"),),
         calls=NamedCalls(
             open="<tool:",
             header_end=(">",),
@@ -160,8 +154,8 @@ FORMATS = (
         ),
         before_call="\n",
         between_calls="\n",
-        turns=_LLAMA_TURNS,
-        stops=_LLAMA_STOPS,
+        turns=LLAMA3_TURNS,
+        stops=LLAMA3_STOPS,
         evidence=("<tool:", "</tool>"),
         source="parser in a vLLM fork for facebook/cwm",
         quirks=(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from unspool.formats.families.glm import GLM_CALLS
-from unspool.formats.families.hermes import CHATML_STOPS, CHATML_TURNS, THINK
+from unspool.formats.families.hermes import CHATML_STOPS, CHATML_TURNS, HERMES_CALLS, THINK
 from unspool.parsing.declaration import Format, JsonCalls, Reasoning, TaggedCalls, map_strings
 
 _GLM_TAGS = ("tool_call", "arg_key", "arg_value")
@@ -43,9 +43,7 @@ FORMATS = (
         aliases=("longcat_flash",),
         models=("meituan-longcat/LongCat-Flash-Chat", "meituan-longcat/LongCat-Flash-Thinking"),
         reasoning=(Reasoning("<longcat_think>", "</longcat_think>", ends_at_call=True),),
-        calls=JsonCalls(
-            open=("<longcat_tool_call>",), close=("</longcat_tool_call>",), body_pad="\n", body_end="\n"
-        ),
+        calls=map_strings(HERMES_CALLS, {"tool_call>": "longcat_tool_call>"}),
         also=(_longcat_elements(),),
         before_call="\n",
         between_calls="\n",
@@ -107,7 +105,6 @@ FORMATS = (
             "The message notation of gigachat3 is read as well.",
             "The marker is a special token: decode with skip_special_tokens=False or pass token ids.",
         ),
-        disagreements=("A call that comes in one chunk loses its arguments in vLLM and SGLang.",),
     ),
     Format(
         name="rwkv",

@@ -2,13 +2,9 @@
 
 from dataclasses import replace
 
-from unspool.formats.families.glm import FORMATS as _GLM
-from unspool.formats.families.glm import GLM_CALLS
-from unspool.formats.families.hermes import THINK
+from unspool.formats.families.glm import GLM45, GLM_CALLS, GLM_LINES
+from unspool.formats.families.hermes import BARE_THINK, THINK
 from unspool.parsing.declaration import Format, Frame, Reasoning, TaggedCalls, TaggedLayout, map_strings
-
-_LINES = TaggedLayout(after_header="\n", between_key_value="\n", after_param="\n")
-_THINK = Reasoning("<think>", "</think>", ends_at_call=True)
 
 
 def _horizon_blocks() -> tuple[Reasoning, ...]:
@@ -32,8 +28,8 @@ _LAGUNA = Format(
     name="poolside_v1",
     summary="<tool_call>NAME with <arg_key>/<arg_value> pairs on lines; the prompt closes or opens <think>",
     aliases=("laguna", "poolside"),
-    reasoning=(replace(_THINK, after_accepts="\n", recurs=True),),
-    calls=replace(GLM_CALLS, drops_keys_alone=True, written=_LINES),
+    reasoning=(replace(BARE_THINK, after_accepts="\n", recurs=True),),
+    calls=replace(GLM_CALLS, drops_keys_alone=True, written=GLM_LINES),
     turns=("<assistant>\n", "<assistant>"),
     start="</think>",
     stops=("</assistant>",),
@@ -75,7 +71,7 @@ _IQUEST = Format(
     name="iquest_q1",
     summary="<iquest_tool_call>NAME with <arg_key>/<arg_value> pairs, no layout; the prompt opens <think>",
     aliases=("iquest", "iquestq1"),
-    reasoning=(_THINK,),
+    reasoning=(BARE_THINK,),
     calls=map_strings(GLM_CALLS, {"tool_call>": "iquest_tool_call>"}),
     turns=("<|iquest_assistant|>",),
     start="<think>",
@@ -95,7 +91,7 @@ _IQUEST = Format(
 
 FORMATS = (
     replace(
-        next(fmt for fmt in _GLM if fmt.name == "glm45"),
+        GLM45,
         name="glm4v",
         summary="the calls of glm45; boxes and <answer> around content are dropped",
         aliases=("glm_4v", "glm4.1v", "glm4.5v", "glm4.6v", "glm45v", "glm46v"),
@@ -118,7 +114,7 @@ FORMATS = (
         summary="<tool_call>NAME with <arg_key>/<arg_value> pairs on lines; the model opens <think>",
         aliases=("ling_3", "ring2.6", "bailing", "bailing_v3"),
         reasoning=(THINK,),
-        calls=replace(GLM_CALLS, written=_LINES),
+        calls=replace(GLM_CALLS, written=GLM_LINES),
         turns=("<role>ASSISTANT</role>",),
         stops=("<|role_end|>",),
         lead_accepts="\n",
@@ -140,7 +136,7 @@ FORMATS = (
         summary="poolside_v1 with newlines around reasoning and behind content and calls",
         aliases=("laguna_xs_2", "laguna_xs_2.1"),
         models=("poolside/Laguna-XS.2",),
-        reasoning=(replace(_THINK, open_pad="\n", close_pad="\n", after="\n", recurs=True),),
+        reasoning=(replace(THINK, after="\n", recurs=True),),
         content_end="\n",
         calls_end="\n",
         evidence=("<tool_call>", "<arg_key>", "<assistant>", "\n</think>\n"),
@@ -153,7 +149,6 @@ FORMATS = (
         name="spark3",
         summary="the calls of spark25",
         aliases=("spark_3",),
-        by_name_only=True,
         engine_names={},
         quirks=("Values are typed by the schema; a tool that was not offered is a call all the same.",),
         disagreements=(
@@ -218,7 +213,7 @@ FORMATS = (
             section_close=("</ifm|tool_calls>",),
             type_element=("<ifm|arg_type>", "</ifm|arg_type>"),
             json_body=True,
-            written=replace(_LINES, section_pad="\n"),
+            written=replace(GLM_LINES, section_pad="\n"),
         ),
         turns=("<|ifm|im_start|>assistant\n",),
         start="<ifm|think>\n",

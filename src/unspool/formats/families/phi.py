@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from unspool.formats.families.hermes import THINK
+from unspool.formats.families.lists import INLINE
+from unspool.formats.families.llama import LLAMA3_TURNS
 from unspool.parsing.declaration import Format, JsonCalls
-
-_INLINE = ("[", ", ", "]")
 
 _PHI = Format(
     name="phi4_mini",
@@ -13,7 +13,7 @@ _PHI = Format(
     aliases=("phi4", "phi_4_mini", "phi4_mini_json"),
     models=("microsoft/Phi-4-mini-instruct",),
     reasoning=(THINK,),
-    calls=JsonCalls(open=("functools", "<|tool_call|>"), close=("", "<|/tool_call|>"), written_list=_INLINE),
+    calls=JsonCalls(open=("functools", "<|tool_call|>"), close=("", "<|/tool_call|>"), written_list=INLINE),
     turns=("<|assistant|>",),
     stops=("<|end|>", "<|endoftext|>"),
     engine_names={"vllm": ("phi4_mini_json",), "dynamo": ("phi4",), "bfcl": ("phi_fc",)},
@@ -37,7 +37,7 @@ FORMATS = (
         summary="a JSON list between <|tool_call|> and <|/tool_call|>; the closer is often missing",
         aliases=(),
         models=(),
-        calls=JsonCalls(open=("<|tool_call|>", "functools"), close=("<|/tool_call|>",), written_list=_INLINE),
+        calls=JsonCalls(open=("<|tool_call|>", "functools"), close=("<|/tool_call|>",), written_list=INLINE),
         evidence=("<|tool_call|>", "<|/tool_call|>"),
         engine_names={},
         source="model card of microsoft/Phi-4-mini-instruct",
@@ -54,8 +54,8 @@ FORMATS = (
         summary="functools and a JSON list of calls, behind a space",
         aliases=("firefunction_v2",),
         models=("fireworks-ai/llama-3-firefunction-v2",),
-        calls=JsonCalls(open=("functools",), written_list=_INLINE),
-        turns=("<|start_header_id|>assistant<|end_header_id|>\n\n",),
+        calls=JsonCalls(open=("functools",), written_list=INLINE),
+        turns=LLAMA3_TURNS[:1],
         stops=("<|eot_id|>", "<|end_of_text|>"),
         before_call=" ",
         before_call_alone=" ",

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from unspool.formats.families.hermes import CHATML_STOPS, CHATML_TURNS
+from unspool.formats.families.hermes import BARE_THINK, CHATML_STOPS, CHATML_TURNS
 from unspool.parsing.declaration import Format, JsonCalls, PythonCalls, Reasoning
 
-_THINK = Reasoning("<think>", "</think>", ends_at_call=True)
 _LIST = PythonCalls(
     open=("<|tool_call_start|>",),
     close=("<|tool_call_end|>",),
@@ -17,9 +16,9 @@ _LIST = PythonCalls(
 _OLMO3 = Format(
     name="olmo3",
     summary="Python calls on lines in <function_calls>, after reasoning in <think>, which the prompt opens",
-    aliases=("olmo3_think", "olmo_3"),
+    aliases=("olmo3_think", "olmo_3", "olmo_3.1", "olmo3.1"),
     models=("allenai/Olmo-3-7B-Think", "allenai/Olmo-3-32B-Think"),
-    reasoning=(_THINK,),
+    reasoning=(BARE_THINK,),
     calls=PythonCalls(open=("<function_calls>",), close=("</function_calls>",), statements=True),
     turns=CHATML_TURNS,
     start="<think>",
@@ -51,14 +50,13 @@ FORMATS = (
             "Calls are statements, not lines: a string may hold a newline. true and null are read beside True "
             "and None.",
         ),
-        disagreements=("A newline in a string breaks parsers that split by lines; unspool's does not.",),
     ),
     Format(
         name="lfm2",
         summary="a Python list of calls between <|tool_call_start|> and <|tool_call_end|>; reasoning in <think>",
         aliases=("lfm2.5", "lfm2_thinking"),
         models=("LiquidAI/LFM2-1.2B", "LiquidAI/LFM2-8B-A1B", "LiquidAI/LFM2.5-1.2B-Thinking"),
-        reasoning=(_THINK,),
+        reasoning=(BARE_THINK,),
         calls=_LIST,
         also=(
             JsonCalls(open=("<|tool_call_start|>",), close=("<|tool_call_end|>",)),

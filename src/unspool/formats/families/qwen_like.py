@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from unspool.formats.families.hermes import CHATML_STOPS, CHATML_TURNS, THINK
-from unspool.formats.families.qwen_xml import FORMATS as _QWEN
-from unspool.formats.families.qwen_xml import QWEN_XML
+from unspool.formats.families.hermes import BARE_THINK, CHATML_STOPS, CHATML_TURNS, THINK
+from unspool.formats.families.qwen_xml import QWEN3_5, QWEN_XML
 from unspool.parsing.declaration import Format, Reasoning, map_strings
 
 _ELEMENTS = ("<tool_call>", "<function=", "<parameter=")
@@ -12,7 +11,7 @@ _ELEMENTS = ("<tool_call>", "<function=", "<parameter=")
 _NEMOTRON = Format(
     name="nemotron_v3",
     summary="the calls of qwen3_coder after reasoning in <think>, which the prompt opens; one newline behind it",
-    aliases=("nemotron_3", "nemotron3", "nemotron_nano_v3"),
+    aliases=("nemotron_3", "nemotron3", "nemotron_3_nano", "nemotron_nano_v3"),
     models=("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16"),
     reasoning=(replace(THINK, after="\n", after_prompt=""),),
     calls=QWEN_XML,
@@ -44,7 +43,7 @@ FORMATS = (
         name="mimo",
         summary="the calls of qwen3_coder, values inline and verbatim; reasoning in <think>",
         models=("XiaomiMiMo/MiMo-V2-Flash", "XiaomiMiMo/MiMo-7B-RL"),
-        reasoning=(Reasoning("<think>", "</think>", ends_at_call=True),),
+        reasoning=(BARE_THINK,),
         calls=replace(QWEN_XML, value_pad=""),
         turns=CHATML_TURNS,
         stops=CHATML_STOPS,
@@ -99,7 +98,7 @@ FORMATS = (
     Format(
         name="step3p5",
         summary="the calls of qwen3_coder without layout between them; the prompt opens <think>",
-        aliases=("step3.5", "step3.7", "step3p7", "step5", "step_3.5", "step_5"),
+        aliases=("step3.5", "step3.7", "step3p7", "step5", "step_3.5", "step_3.7", "step_5"),
         models=("stepfun-ai/Step-3.5-Flash",),
         reasoning=(replace(THINK, after="\n"),),
         calls=QWEN_XML,
@@ -130,9 +129,6 @@ FORMATS = (
             "enable_thinking=False makes the prompt end with <think></think>: pass prompt=.",
             "Take nemotron_v3 for Nano and Super: here their newlines around </think> are text.",
         ),
-        disagreements=(
-            "force_nonempty_content: engines give the reasoning as content if there is none; unspool never does.",
-        ),
     ),
     replace(
         _NEMOTRON,
@@ -151,7 +147,7 @@ FORMATS = (
         disagreements=("vLLM strips all newlines before content.",),
     ),
     replace(
-        next(fmt for fmt in _QWEN if fmt.name == "qwen3_5"),
+        QWEN3_5,
         name="minicpm_v",
         summary="qwen3_5; a backslash and n in content and reasoning are a newline",
         aliases=("minicpmv", "minicpm_v_4_6", "minicpm_o"),

@@ -22,7 +22,7 @@ QWEN_XML = TaggedCalls(
 _CODER = Format(
     name="qwen3_coder",
     summary="<function=NAME> with one <parameter=KEY> element a parameter, typed by schema; no reasoning",
-    aliases=("qwen3_xml", "qwen_xml", "qwen_coder"),
+    aliases=("qwen3_xml", "qwen_xml", "qwen_coder", "qwen3_coder_next"),
     models=("Qwen/Qwen3-Coder-30B-A3B-Instruct", "Qwen/Qwen3-Coder-Next"),
     calls=QWEN_XML,
     turns=CHATML_TURNS,
@@ -57,32 +57,30 @@ _CODER = Format(
     ),
 )
 
-FORMATS = (
+QWEN3_5 = replace(
     _CODER,
-    replace(
-        _CODER,
-        name="qwen3_5",
-        summary="the calls of qwen3_coder after reasoning in <think>, which the prompt opens",
-        aliases=("qwen3.5", "qwen3.6", "qwen3.8", "qwen35", "nanbeige", "ornith"),
-        models=("Qwen/Qwen3.5-9B", "Qwen/Qwen3.6-35B-A3B", "Qwen/Qwen3.8-27B", "Nanbeige/Nanbeige4.1-3B"),
-        reasoning=(THINK,),
-        start="<think>\n",
-        before_call="\n\n",
-        engine_names={
-            "sglang": ("nanbeige",),
-            "vllm-mlx": ("qwen3.5",),
-            "ollama": ("qwen3.5", "ornith"),
-        },
-        source="chat template of Qwen/Qwen3.5-9B",
-        quirks=(
-            "enable_thinking=False puts an empty block into the prompt: pass prompt=.",
-            "A call without </think> before it, a known slip, ends the reasoning; a quoted <tool_call> does not.",
-            "Qwen3.5's template prints True and None, Qwen3.6's JSON; both are read.",
-        ),
-        disagreements=(
-            "<tool_call> mentioned in reasoning: vLLM loses the rest of the output, SGLang does so when "
-            "streaming.",
-            "None for a parameter that may be null: vLLM and SGLang keep the text, unspool gives null.",
-        ),
+    name="qwen3_5",
+    summary="the calls of qwen3_coder after reasoning in <think>, which the prompt opens",
+    aliases=("qwen3.5", "qwen3.6", "qwen3.8", "qwen35", "nanbeige", "ornith"),
+    models=("Qwen/Qwen3.5-9B", "Qwen/Qwen3.6-35B-A3B", "Qwen/Qwen3.8-27B", "Nanbeige/Nanbeige4.1-3B"),
+    reasoning=(THINK,),
+    start="<think>\n",
+    before_call="\n\n",
+    engine_names={
+        "sglang": ("nanbeige",),
+        "vllm-mlx": ("qwen3.5",),
+        "ollama": ("qwen3.5", "ornith"),
+    },
+    source="chat template of Qwen/Qwen3.5-9B",
+    quirks=(
+        "enable_thinking=False puts an empty block into the prompt: pass prompt=.",
+        "A call without </think> before it, a known slip, ends the reasoning; a quoted <tool_call> does not.",
+        "Qwen3.5's template prints True and None, Qwen3.6's JSON; both are read.",
+    ),
+    disagreements=(
+        "<tool_call> mentioned in reasoning: vLLM loses the rest of the output, SGLang does so when streaming.",
+        "None for a parameter that may be null: vLLM and SGLang keep the text, unspool gives null.",
     ),
 )
+
+FORMATS = (_CODER, QWEN3_5)

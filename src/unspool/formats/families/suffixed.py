@@ -5,20 +5,17 @@ The first open checkpoints had none, so the markers without it are read as well.
 
 from dataclasses import replace
 
-from unspool.parsing.declaration import SUFFIX, Format, Reasoning, TaggedCalls, TaggedLayout, map_strings
+from unspool.formats.families.glm import GLM_CALLS, GLM_LINES
+from unspool.formats.families.hermes import BARE_THINK
+from unspool.parsing.declaration import SUFFIX, Format, TaggedCalls, TaggedLayout, map_strings
 
-_PLAIN = TaggedCalls(
+_PLAIN = replace(
+    GLM_CALLS,
     section_open=("<tool_calls>",),
     section_close=("</tool_calls>",),
-    call_open=("<tool_call>",),
     header_end=("<tool_sep>",),
     header_stops=("<arg_key>", "</tool_call>"),
-    param_open=("<arg_key>",),
-    key_end=("</arg_key>",),
-    value_open="<arg_value>",
-    value_close=("</arg_value>",),
-    call_close=("</tool_call>",),
-    written=TaggedLayout(section_pad="\n", after_header="\n", between_key_value="\n", after_param="\n"),
+    written=replace(GLM_LINES, section_pad="\n"),
 )
 
 
@@ -26,14 +23,13 @@ def _own(value: TaggedCalls) -> TaggedCalls:
     return map_strings(value, {">": SUFFIX + ">"})
 
 
-_THINK = Reasoning("<think>", "</think>", ends_at_call=True)
 _PLAIN_V4 = replace(_PLAIN, header_end=(), written=TaggedLayout())
-_REASONING = (map_strings(_THINK, {">": SUFFIX + ">"}), _THINK)
+_REASONING = (map_strings(BARE_THINK, {">": SUFFIX + ">"}), BARE_THINK)
 
 _V3 = Format(
     name="hy_v3",
     summary="sections of <tool_call>NAME<tool_sep> with <arg_key>/<arg_value> pairs; each marker has a suffix",
-    aliases=("hunyuan_v3", "hyv3"),
+    aliases=("hunyuan_v3", "hyv3", "hy3"),
     models=("tencent/Hy3", "tencent/Hy3-preview"),
     reasoning=_REASONING,
     calls=_own(_PLAIN),

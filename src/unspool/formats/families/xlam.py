@@ -1,6 +1,7 @@
 """Salesforce xLAM and Hammer: the whole answer is a JSON list of calls, sometimes in somebody else's wrapper."""
 
 from unspool.formats.families.hermes import THINK
+from unspool.formats.families.lists import INLINE
 from unspool.parsing.declaration import Format, JsonCalls
 
 FORMATS = (
@@ -16,7 +17,7 @@ FORMATS = (
             bare=True,
             offered_only=True,
             separators=",;",
-            written_list=("[", ", ", "]"),
+            written_list=INLINE,
         ),
         before_call="\n",
         stops=("<|eot_id|>", "<|im_end|>"),
