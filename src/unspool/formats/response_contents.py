@@ -47,8 +47,8 @@ def _content(where: str, where_args: str, parser: Any, args: Any) -> RegionConte
         if not isinstance(args.get(key, False), bool):
             raise ResponseTemplateError(f"{where_args}.{key} must be true or false, not {args[key]!r}")
     for key in ("line_sep", "kv_sep"):
-        if key in args:
-            texts(f"{where_args}.{key}", args[key])
+        if key in args and not (isinstance(args[key], str) and args[key]):
+            raise ResponseTemplateError(f"{where_args}.{key} must be a text that is not empty, not {args[key]!r}")
     return RegionContent(
         parser=parser,
         strip=args.get("strip", True),
