@@ -80,7 +80,7 @@ def test_without_a_template_the_tokens_decide(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [-1, -5, 5])
 def test_a_number_of_no_token_is_none(tmp_path: Path, number: int) -> None:
     # As a signed number, which is how some tools write that there is none.
-    numbers = {"tokenizer__ggml__eos_token_id": struct.pack("<Ii", 5, number)}
+    numbers: dict[str, Any] = {"tokenizer__ggml__eos_token_id": struct.pack("<Ii", 5, number)}
     assert read_checkpoint(gguf(tmp_path, tokenizer__ggml__tokens=TOKENS, **numbers)).special == {}
 
 
