@@ -6,11 +6,12 @@ For people who declare a format of their own; the tests of this project ask the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unspool.formats.writer import WriteError, write
+from unspool.formats.carried import tools_of
+from unspool.formats.writer import WriteError, compose
 from unspool.message import Message, ToolCall
 from unspool.parsing.declaration import Format
 from unspool.parsing.parser import Parser
@@ -62,7 +63,7 @@ def check_format(fmt: Format, samples: Sequence[Mapping[str, Any]] = ()) -> Iter
 
 def _round_trip(fmt: Format, case: str, message: Message) -> Finding:
     try:
-        raw = write(fmt, message)
+        raw = compose(fmt, message)
     except WriteError as error:
         return Finding(case, "", note=f"can't be written: {error}")
     return Finding(case, raw, _read(fmt, raw, message, tools_of([message]), None))
@@ -86,39 +87,11 @@ def _sample(fmt: Format, case: str, sample: Mapping[str, Any]) -> Finding:
     problem = _read(fmt, raw, message, sample.get("tools", tools_of([message])), prompt)
     note = ""
     try:
-        if not problem and write(fmt, message, prompt=prompt) != raw:
-            note = f"is written as {write(fmt, message, prompt=prompt)!r}"
+        if not problem and compose(fmt, message, prompt) != raw:
+            note = f"is written as {compose(fmt, message, prompt)!r}"
     except WriteError as error:
         note = f"can't be written: {error}"
     return Finding(case, raw, problem, note)
-
-
-def tools_of(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """Function tools for the calls of these messages, typed by the values that stand in them."""
-    schemas: dict[str, dict[str, Any]] = {}
-    for message in messages:
-        for call in message.tool_calls:
-            properties = schemas.setdefault(call.name, {})
-            for key, value in json.loads(call.arguments).items():
-                properties[key] = {"type": _TYPES[type(value)]}
-    return [
-        {
-            "type": "function",
-            "function": {"name": name, "parameters": {"type": "object", "properties": properties}},
-        }
-        for name, properties in schemas.items()
-    ]
-
-
-_TYPES: dict[type, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    dict: "object",
-    list: "array",
-    type(None): "null",
-}
 
 
 def _read(fmt: Format, raw: str, message: Message, tools: list[dict[str, Any]], prompt: str | None) -> str:
