@@ -54,7 +54,7 @@ def test_losses_are_told_with_line_and_reason_and_counted(run: Run, tools: Path)
     assert [json.loads(line) for line in result.stdout.splitlines()] == [{"text": "Hi."}, {"text": "Hi."}]
     assert result.stderr.splitlines() == [
         "line 2: `text`: pythonic has no reasoning, so it is left out",
-        "line 3: `text`: 'a b' is no Python keyword, so a call of 'f' can't be written",
+        "line 3: `text`: tool_calls[0]: 'a b' is no Python keyword, so a call of 'f' can't be written",
         "3 rows: 1 without loss, 1 with losses, 1 left out",
     ]
     assert run(*args, "--strict", input=data).exit_code == 1

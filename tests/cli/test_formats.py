@@ -120,7 +120,14 @@ def test_check_fails_where_a_sample_is_read_otherwise(run: Run, declared: Path) 
     assert "\u2717 sample 1\n  in one piece: content is 'Hello.', not 'Bye.'\n  Hello.\n" in result.stdout
     declared.write_text(DECLARED.replace("raw", "text") % "")
     result = run("formats", "check", declared)
-    assert (result.exit_code, result.stderr) == (1, f"Error: {declared}: sample 1: unknown key 'text'\n")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {declared}: sample 1: unknown key 'text'; there are raw, ")
+    declared.write_text("samples = 5\n" + DECLARED.partition("[[samples]]")[0])
+    result = run("formats", "check", declared)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"Error: {declared}: samples must be a list of tables, not 5\n",
+    )
 
 
 def test_a_file_goes_where_a_name_goes(run: Run, declared: Path) -> None:

@@ -118,7 +118,8 @@ def test_a_call_that_the_target_cannot_write_leaves_the_row_out() -> None:
     found = converted("openai", "pythonic", {"messages": [structured(arguments='{"the city": 1}')]})
     assert found.row is None
     assert found.losses == (
-        "`messages[0]`: 'the city' is no Python keyword, so a call of 'get_weather' can't be written",
+        "`messages[0]`: tool_calls[0]: 'the city' is no Python keyword, so a call of 'get_weather' can't be "
+        "written",
     )
 
 

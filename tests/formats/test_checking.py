@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
@@ -61,13 +62,41 @@ def test_what_a_format_has_no_room_for_is_noted() -> None:
 @pytest.mark.parametrize(
     ("sample", "problem"),
     [
-        ({"text": "x"}, "sample 1: unknown key 'text'"),
-        ({}, "sample 1: raw is missing or no text"),
-        ({"raw": 1}, "sample 1: raw is missing or no text"),
-        ({"raw": "x", "tool_calls": [{"name": "f"}]}, "sample 1: tool_calls: each needs a name and arguments"),
+        ("x", "sample 1 must be a table, not 'x'"),
+        ({"text": "x"}, "sample 1: unknown key 'text'; there are raw, prompt, "),
+        ({}, "sample 1: raw is missing"),
+        ({"raw": 1}, "sample 1: raw must be a text, not 1"),
+        ({"raw": "x", "prompt": 5}, "sample 1: prompt must be a text, not 5"),
+        ({"raw": "x", "content": ["x"]}, "sample 1: content must be a text, not ['x']"),
+        ({"raw": "x", "reasoning": {}}, "sample 1: reasoning must be a text, not {}"),
+        ({"raw": "x", "tools": 5}, "sample 1: tools must be a list of function tools, not 5"),
+        ({"raw": "x", "tools": [{"name": 5}]}, "sample 1: tools[0] must be a function tool with a name"),
+        ({"raw": "x", "tool_calls": {"name": "f"}}, "sample 1: tool_calls must be a list of tables, not {'name'"),
+        (
+            {"raw": "x", "tool_calls": ["f"]},
+            "sample 1: tool_calls[0] needs a name, a text, and arguments, a table",
+        ),
+        ({"raw": "x", "tool_calls": [CALL, {"name": "f"}]}, "sample 1: tool_calls[1] needs a name"),
+        ({"raw": "x", "tool_calls": [{"name": 1, "arguments": {}}]}, "sample 1: tool_calls[0] needs a name"),
+        ({"raw": "x", "tool_calls": [{"name": "", "arguments": {}}]}, "sample 1: tool_calls[0] needs a name"),
+        ({"raw": "x", "tool_calls": [{"name": "f", "arguments": 3}]}, "sample 1: tool_calls[0] needs a name"),
+        (
+            {"raw": "x", "tool_calls": [{"name": "f", "arguments": {"day": date(2026, 1, 1)}}]},
+            "sample 1: tool_calls[0].arguments can't be JSON: Object of type date",
+        ),
+        (
+            {"raw": "x", "tool_calls": [{"name": "f", "arguments": {"x": float("nan")}}]},
+            "sample 1: tool_calls[0].arguments can't be JSON: ",
+        ),
     ],
 )
-def test_a_sample_that_says_too_little_is_an_error(sample: dict[str, Any], problem: str) -> None:
+def test_a_sample_that_is_none_is_an_error(sample: Any, problem: str) -> None:
     with pytest.raises(SampleError) as caught:
-        list(check_format(HERMES, [sample]))
+        next(check_format(HERMES, [sample]))
     assert str(caught.value).startswith(problem)
+
+
+@pytest.mark.parametrize("samples", [5, "x", {"raw": "x"}, None])
+def test_samples_that_are_no_list_are_an_error(samples: Any) -> None:
+    with pytest.raises(SampleError, match="samples must be a list of tables, not "):
+        next(check_format(HERMES, samples))

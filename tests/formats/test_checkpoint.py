@@ -90,6 +90,20 @@ def test_one_file_stands_for_itself(tmp_path: Path, as_text: bool) -> None:
         assert read_checkpoint(str(path) if as_text else path).template == template
 
 
+def test_a_configuration_without_a_template_has_those_beside_it(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        tokenizer_config__json={"eos_token": "</s>"},
+        config__json={"chat_template": {"rag": "own"}},
+        chat_template__jinja="jinja",
+    )
+    (tmp_path / "additional_chat_templates").mkdir()
+    write(tmp_path / "additional_chat_templates", rag__jinja="rag")
+    found = read_checkpoint(tmp_path / "tokenizer_config.json")
+    assert (found.templates, found.special) == ({"default": "jinja", "rag": "rag"}, {"eos_token": "</s>"})
+    assert read_checkpoint(tmp_path / "config.json").templates == {"rag": "own"}
+
+
 def test_the_vocabulary_is_read_from_whichever_file_has_it(tmp_path: Path) -> None:
     config = write(tmp_path, tokenizer_config__json={"chat_template": TEMPLATE}) / "tokenizer_config.json"
     assert read_checkpoint(config).read_vocabulary() == frozenset()

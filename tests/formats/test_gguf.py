@@ -77,6 +77,29 @@ def test_without_a_template_the_tokens_decide(tmp_path: Path) -> None:
         unspool.detect(gguf(tmp_path))
 
 
+@pytest.mark.parametrize("number", [-1, -5, 5])
+def test_a_number_of_no_token_is_none(tmp_path: Path, number: int) -> None:
+    # As a signed number, which is how some tools write that there is none.
+    numbers: dict[str, Any] = {"tokenizer__ggml__eos_token_id": struct.pack("<Ii", 5, number)}
+    assert read_checkpoint(gguf(tmp_path, tokenizer__ggml__tokens=TOKENS, **numbers)).special == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wanted"),
+    [
+        ("tokens", 3, "a list of texts"),
+        ("tokens", "abc", "a list of texts"),
+        ("tokens", [1, 2], "a list of texts"),
+        ("token_type", 3, "a list of whole numbers"),
+        ("token_type", ["a"], "a list of whole numbers"),
+    ],
+)
+def test_entries_of_another_kind_are_named(tmp_path: Path, key: str, value: Any, wanted: str) -> None:
+    path = gguf(tmp_path, **{f"tokenizer__ggml__{key}": value})
+    with pytest.raises(CheckpointError, match=rf"model\.gguf: tokenizer\.ggml\.{key} must be {wanted}"):
+        read_checkpoint(path)
+
+
 @pytest.mark.parametrize("version", [1, 4])
 def test_other_versions_are_an_error(tmp_path: Path, version: int) -> None:
     with pytest.raises(BadGgufError, match=f"version {version} is not known"):

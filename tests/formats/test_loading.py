@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,8 @@ from typing import Any
 import pytest
 
 import unspool
-from tests.laws.strategies import FORMATS
-from unspool.formats import registry
+from tests.laws.strategies import FORMATS, TOOLS
+from unspool.formats import WriteError, registry, samples
 from unspool.formats.loading import FormatFileError, build_format, formats_of, load_format
 from unspool.parsing.declaration import Format, JsonCalls, Reasoning
 
@@ -39,6 +41,22 @@ close = ["</call>"]
 HERMES_LIKE = {"extends": "hermes", "name": "mine", "summary": "hermes with other tags"}
 
 
+def _as_file(value: Any) -> Any:
+    """What a file that declares this says."""
+    if isinstance(value, tuple):
+        return [_as_file(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        table = {f.name: _as_file(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        shape = type(value).__name__.removesuffix("Calls").replace("Arguments", "_arguments").lower()
+        table = {key: item for key, item in table.items() if item is not None}
+        return table | ({"shape": shape} if type(value).__name__.endswith(("Calls", "Arguments")) else {})
+    return {key: _as_file(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _with(shape: str, extends: str = "hermes", **said: Any) -> dict[str, Any]:
+    return {**HERMES_LIKE, "extends": extends, "calls": {"shape": shape, **said}}
+
+
 def test_a_file_declares_a_format(tmp_path: Path) -> None:
     path = tmp_path / "made_up.toml"
     path.write_text(MADE_UP)
@@ -61,25 +79,13 @@ def test_a_file_may_begin_with_another_format() -> None:
     assert fmt.calls == JsonCalls(open=("<my_call>",), close=("</tool_call>",), body_pad="\n", body_end="\n")
     assert (fmt.reasoning, fmt.stops) == (hermes.reasoning, hermes.stops)
     assert (fmt.aliases, fmt.models, fmt.engine_names) == ((), (), {})
-    other = build_format({**HERMES_LIKE, "calls": {"shape": "python"}})
+    other = build_format({**HERMES_LIKE, "calls": {"shape": "python", "bare": True}})
     assert type(other.calls).__name__ == "PythonCalls"
 
 
 def test_every_declaration_can_be_said_in_a_file() -> None:
-    import dataclasses
-
-    def said(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return [said(item) for item in value]
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            table = {f.name: said(getattr(value, f.name)) for f in dataclasses.fields(value)}
-            shape = type(value).__name__.removesuffix("Calls").replace("Arguments", "_arguments").lower()
-            table = {key: item for key, item in table.items() if item is not None}
-            return table | ({"shape": shape} if type(value).__name__.endswith(("Calls", "Arguments")) else {})
-        return {key: said(item) for key, item in value.items()} if isinstance(value, dict) else value
-
     for fmt in unspool.formats():
-        assert build_format(said(fmt)) == fmt
+        assert build_format(_as_file(fmt)) == fmt
 
 
 @pytest.mark.parametrize(
@@ -115,6 +121,35 @@ def test_every_declaration_can_be_said_in_a_file() -> None:
         ({**HERMES_LIKE, "calls": {"zzz": 1}}, "the file: calls.zzz: JsonCalls has no such key; there are open,"),
         ({**HERMES_LIKE, "engine_names": {"vllm": "x"}}, "the file: engine_names.vllm: 'x' is no list"),
         ({**HERMES_LIKE, "summary": ["x" * 50]}, "the file: summary: ['xxxxxxxx"),
+        ({**HERMES_LIKE, "extends": ["hermes"]}, "the file: extends: a format is named by text, not by list"),
+        ({**HERMES_LIKE, "extends": "gpt_oss+hermes"}, "the file: extends: 'gpt_oss+hermes' can't be combined"),
+        ({**HERMES_LIKE, "calls": {"shape": ["json"]}}, "the file: calls.shape: ['json'] is unknown; there are"),
+        ({**HERMES_LIKE, "calls": {"shape": "region"}}, "the file: calls.shape: 'region' is unknown; there are"),
+        ({**HERMES_LIKE, "aliases": ["a+b"]}, "the file: aliases[0]: 'a+b' can't be a format's name"),
+        ({**HERMES_LIKE, "suffix": ":a"}, "the file: suffix: no marker has {suffix} in it"),
+        ({**HERMES_LIKE, "stops": ["<a>", ""]}, "the file: stops[1]: must not be empty"),
+        ({**HERMES_LIKE, "reasoning": [{"open": "", "close": "a"}]}, "the file: reasoning[0].open: must not be"),
+        ({**HERMES_LIKE, "frames": [{"open": "", "close": ""}]}, "the file: frames[0].open: must not be empty"),
+        ({**HERMES_LIKE, "calls": {"name_keys": []}}, "the file: calls.name_keys: must not be empty"),
+        ({**HERMES_LIKE, "also": [{"shape": "python"}]}, "the file: also[0].open: must not be empty"),
+        (_with("named", id_size=-1), "the file: calls.id_size: -1 is less than 0"),
+        (_with("named", written_header="{foo}"), "the file: calls.written_header: '{foo}' has {foo}; only {name}"),
+        (_with("named", written_header="{name!r}"), "the file: calls.written_header: '{name!r}' has {name}; only"),
+        (_with("named", written_header="{name"), "the file: calls.written_header: '{name': expected '}'"),
+        (_with("python", bare=True, statements=True), "the file: calls.open: must not be empty"),
+        (_with("tagged", "qwen3_coder", value_close=[]), "the file: calls.value_close: must not be empty"),
+        (_with("tagged", "qwen3_coder", call_close=[]), "the file: calls.call_close: must not be empty"),
+        (
+            _with("tagged", "qwen3_coder", section_per_call=True, section_open=[]),
+            "the file: calls.section_open: must not be empty",
+        ),
+        (
+            _with("tagged", "qwen3_coder", section_open=["<s>"], section_close=[]),
+            "the file: calls.section_close: must not be empty",
+        ),
+        (_with("element", "minimax_m3", element_open=""), "the file: calls.element_open: must not be empty"),
+        (_with("channel", "gpt_oss", calls_in_content=True), "the file: calls.calls_in_content: only a body of"),
+        (_with("channel", "gpt_oss", ends=[]), "the file: calls.ends: must not be empty"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(said: dict[str, Any], problem: str) -> None:
@@ -214,3 +249,70 @@ def test_the_laws_run_for_a_family_that_a_file_declares(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stdout
     assert run.stdout.count(".") >= 20
+
+
+_ODD: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    7,
+    1.5,
+    "",
+    "x",
+    "{",
+    "{name}",
+    "{x}",
+    "<a>",
+    [],
+    [""],
+    ["x"],
+    [1],
+    [[]],
+    {},
+    {"x": 1},
+)
+"""A value of each type, right or wrong."""
+
+
+def _spoilt(said: Any) -> Iterator[Any]:
+    """The declaration with one value replaced, or left out."""
+    items = list(said.items() if isinstance(said, dict) else enumerate(said) if isinstance(said, list) else ())
+    for key, item in items:
+        for other in (*_ODD, *_spoilt(item)):
+            changed = said.copy()
+            changed[key] = other
+            yield changed
+        changed = said.copy()
+        del changed[key]
+        yield changed
+
+
+def _to_spoil() -> dict[str, Any]:
+    """A format with all it can have, and calls of each shape."""
+    frames, also = [{"open": "<f>", "close": "</f>"}], [_as_file(JsonCalls(("<a>",), ("</a>",)))]
+    notes = {key: ["x"] for key in ("models", "aliases", "quirks", "disagreements", "evidence")}
+    hunyuan = {**_as_file(unspool.get_format("hy_v4")), **notes, "engine_names": {"vllm": ["x"]}}
+    said = {"whole": {**hunyuan, "frames": frames, "also": also}}
+    shapes = {type(fmt.calls): fmt.calls for fmt in unspool.formats() if fmt.calls}
+    for calls in (*shapes.values(), unspool.get_format("gemma4").calls):
+        table = _as_file(calls)
+        said[f"{table['shape']} {len(said)}"] = {**HERMES_LIKE, "calls": table}
+    return said
+
+
+TO_SPOIL = _to_spoil()
+
+
+@pytest.mark.parametrize("whole", TO_SPOIL.values(), ids=TO_SPOIL)
+def test_whatever_a_value_is_nothing_but_the_documented_error_comes(whole: dict[str, Any]) -> None:
+    loaded = 0
+    for said in _spoilt(whole):
+        try:
+            declared = build_format(said, "the file")
+            loaded += 1
+            for _, prompt, raw in samples(declared):
+                unspool.parse(declared, raw, prompt=prompt, tools=TOOLS)
+        except (FormatFileError, WriteError):
+            continue
+    assert loaded

@@ -366,6 +366,10 @@ COMPLAINTS: dict[str, tuple[Any, str]] = {
         changed("tool_calls", content="kv-lines", content_args={"kv_sep": ""}),
         "kv_sep must be a text",
     ),
+    "separators as a list": (
+        changed("tool_calls", content="kv-lines", content_args={"line_sep": ["\n", ";"]}),
+        r"tool_calls\.content_args\.line_sep must be a text that is not empty, not \['\\n', ';'\]",
+    ),
     "delimiters that are no pairs": (
         changed("tool_calls", content_args={"string_delims": [["a"]]}),
         "a list of pairs",
@@ -448,3 +452,16 @@ def test_what_cannot_be_used_is_named(complaint: str) -> None:
 )
 def test_what_is_harmless_is_no_complaint(template: Json) -> None:
     assert unspool.parse(from_response_template(template), "Hello.").content == "Hello."
+
+
+@pytest.mark.parametrize("source", ["<[[t]>", "<[t+--]>", "<[a~~t]>", "<[a||t]>", "<[a&&b]>", "(?<=[[x])"])
+def test_an_expression_that_python_will_read_otherwise_is_no_warning(
+    source: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    try:
+        fmt = from_response_template(changed("thinking", open=None, open_pattern=source))
+    except ResponseTemplateError:
+        assert source.startswith("(?<=")
+    else:
+        unspool.parse(fmt, "<t>Hm.")
+    assert [str(warning.message) for warning in recwarn] == []

@@ -57,6 +57,54 @@ def test_what_a_format_cannot_carry_is_an_error() -> None:
         write(replace(unspool.get_format("hermes"), calls=None), Message(tool_calls=(call,)))
 
 
+_NO_OBJECT = {
+    "no JSON": "oops",
+    "nothing": "",
+    "a list": "[1]",
+    "a text": '"{}"',
+    "null": "null",
+    "two objects": "{}{}",
+    "a number that is none": '{"a": NaN}',
+    "an object that is no text": {"a": 1},
+}
+
+
+@pytest.mark.parametrize("arguments", _NO_OBJECT.values(), ids=_NO_OBJECT)
+@pytest.mark.parametrize("fmt", [fmt for fmt in unspool.formats() if fmt.calls], ids=str)
+def test_arguments_that_are_no_json_object_are_an_error(fmt: Format, arguments: Any) -> None:
+    calls = (ToolCall("", "f", "{}"), ToolCall("", "f", arguments))
+    with pytest.raises(WriteError, match=r"tool_calls\[1\]\.arguments must be the text of a JSON object, not "):
+        write(fmt, Message(tool_calls=calls))
+
+
+@pytest.mark.parametrize(
+    ("name", "tool", "arguments", "problem"),
+    [
+        ("hermes", "", "{}", ".name must be the name of a tool, not ''"),
+        ("hermes", 3, "{}", ".name must be the name of a tool, not 3"),
+        ("hermes", "f", '{"a": ' + "[" * 10**5 + "]" * 10**5 + "}", ".arguments are nested too deeply"),
+        ("gemma4", "f", '{"a": ' + "[" * 700 + "]" * 700 + "}", ".arguments are nested too deeply"),
+        (
+            "qwen3_coder",
+            "a b",
+            '{"x": 1}',
+            ".name: 'a b' can't be written",
+        ),
+        ("qwen3_coder", "a>b", "{}", ".name: 'a>b' can't be written"),
+        ("qwen3_coder", "f", '{"a": 1, "": 2}', ".arguments: the key '' can't be written"),
+        ("gemma4", "f", '{"b": 1, "a": {"b:c": 1}}', ".arguments: the value of 'a' can't be written"),
+        ("gemma4", "f", '{"a:b": [1, 2]}', ".arguments: the key 'a:b' can't be written"),
+        ("pythonic", "1f", "{}", ".name: '1f' can't be written in the format 'pythonic', which reads no call"),
+        ("pythonic", "f", '{"a b": 1}', ": 'a b' is no Python keyword"),
+        ("pythonic", "f", '{"a": ' + "[" * 99 + "]" * 99 + "}", ".arguments: the value of 'a' can't be written"),
+    ],
+)
+def test_what_would_be_read_back_otherwise_is_named(name: str, tool: Any, arguments: str, problem: str) -> None:
+    with pytest.raises(WriteError) as caught:
+        write(name, Message(tool_calls=(ToolCall("", tool, arguments),)))
+    assert str(caught.value).startswith("tool_calls[0]" + problem)
+
+
 def test_a_format_without_calls_still_shows_an_answer() -> None:
     assert [case for case, _, _ in samples(replace(unspool.get_format("hermes"), calls=None))] == [
         "answer",

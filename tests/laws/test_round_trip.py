@@ -10,9 +10,21 @@ from hypothesis import strategies as st
 import unspool
 from tests.conftest import examples
 from tests.laws.messages import cases, comparable, spelled
-from tests.laws.strategies import FORMATS, TOOLS, every_format, every_format_with_calls, points, split, turn
+from tests.laws.strategies import (
+    FORMATS,
+    ODD_PIECES,
+    TOOLS,
+    every_format,
+    every_format_with_calls,
+    halves,
+    markers,
+    points,
+    split,
+    turn,
+)
 from unspool import Format, Message, Parser, ToolCall, ToolCallDelta
-from unspool.formats import write
+from unspool.formats import WriteError, write
+from unspool.formats.carried import tools_of
 
 
 def _prompts(fmt: Format) -> list[str | None]:
@@ -51,3 +63,25 @@ def test_a_hundred_calls_are_read_back(name: str) -> None:
     read = unspool.parse(fmt, write(fmt, message), tools=TOOLS)
     assert comparable(fmt, read) == comparable(fmt, message)
     assert len({call.id for call in read.tool_calls}) == 100
+
+
+@every_format_with_calls
+@settings(max_examples=examples(40))
+@given(data=st.data())
+def test_names_and_keys_are_read_back_or_refused(name: str, data: st.DataObject) -> None:
+    fmt = FORMATS[name]
+    texts = st.lists(st.sampled_from((*ODD_PIECES, *halves(fmt), *markers(fmt), *_WORDS)), max_size=3).map("".join)
+    values = st.recursive(
+        st.just("x"), lambda inner: st.dictionaries(texts, inner, max_size=2) | st.lists(inner, max_size=2)
+    )
+    arguments = data.draw(st.dictionaries(texts, values, max_size=2), label="arguments")
+    call = ToolCall("", data.draw(texts, label="name"), json.dumps(arguments))
+    try:
+        text = write(fmt, Message(tool_calls=(call,)))
+    except WriteError:
+        return
+    [read] = unspool.parse(fmt, text, tools=tools_of([Message(tool_calls=(call,))])).tool_calls
+    assert (read.name, json.loads(read.arguments)) == (call.name, arguments), text
+
+
+_WORDS = ("f", "get-time", "a.b", "1", " ", "a b", "city") * 4

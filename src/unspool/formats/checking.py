@@ -6,14 +6,16 @@ For people who declare a format of their own; the tests of this project ask the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unspool.formats.writer import WriteError, write
+from unspool.formats.carried import tools_of
+from unspool.formats.writer import WriteError, compose
 from unspool.message import Message, ToolCall
 from unspool.parsing.declaration import Format
 from unspool.parsing.parser import Parser
+from unspool.parsing.schema import offered_tools
 
 _ARGUMENTS = (
     '{"text": "Paris", "count": 3}',
@@ -48,77 +50,94 @@ class Finding:
     note: str = ""
 
 
-def check_format(fmt: Format, samples: Sequence[Mapping[str, Any]] = ()) -> Iterator[Finding]:
+def check_format(fmt: Format, samples: Any = ()) -> Iterator[Finding]:
     """Checks the declaration with messages of every kind, then with samples of what the model writes.
 
     A sample has ``raw``, and may have ``prompt`` (its tail), ``reasoning``, ``content``, ``tool_calls`` (``name``
-    and ``arguments``) and ``tools``. Raises :class:`SampleError`.
+    and ``arguments``) and ``tools``. Raises :class:`SampleError`, before anything else if it does.
     """
+    if not isinstance(samples, Sequence) or isinstance(samples, str):
+        raise SampleError(f"samples must be a list of tables, not {samples!r:.80}")
+    read = [_Sample.read(f"sample {number + 1}", sample) for number, sample in enumerate(samples)]
     for case, message in _MESSAGES.items():
         yield _round_trip(fmt, case, message)
-    for number, sample in enumerate(samples):
-        yield _sample(fmt, f"sample {number + 1}", sample)
+    for sample in read:
+        yield _sample(fmt, sample)
 
 
 def _round_trip(fmt: Format, case: str, message: Message) -> Finding:
     try:
-        raw = write(fmt, message)
+        raw = compose(fmt, message)
     except WriteError as error:
         return Finding(case, "", note=f"can't be written: {error}")
     return Finding(case, raw, _read(fmt, raw, message, tools_of([message]), None))
 
 
-def _sample(fmt: Format, case: str, sample: Mapping[str, Any]) -> Finding:
-    unknown = set(sample) - {"raw", "prompt", "reasoning", "content", "tool_calls", "tools"}
-    if unknown or not isinstance(sample.get("raw"), str):
-        raise SampleError(
-            f"{case}: " + (f"unknown key {min(unknown)!r}" if unknown else "raw is missing or no text")
-        )
-    try:
+_KINDS: Mapping[str, tuple[type, str]] = {
+    "raw": (str, "a text"),
+    "prompt": (str, "a text"),
+    "reasoning": (str, "a text"),
+    "content": (str, "a text"),
+    "tool_calls": (list, "a list of tables"),
+    "tools": (list, "a list of function tools"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """What a model wrote, and what it means."""
+
+    case: str
+    raw: str
+    message: Message
+    tools: list[dict[str, Any]]
+    prompt: str | None
+
+    @classmethod
+    def read(cls, case: str, said: Any) -> _Sample:
+        """The sample that a table says. Raises :class:`SampleError`."""
+        if not isinstance(said, Mapping):
+            raise SampleError(f"{case} must be a table, not {said!r:.80}")
+        for key, value in said.items():
+            if key not in _KINDS:
+                raise SampleError(f"{case}: unknown key {key!r}; there are {', '.join(_KINDS)}")
+            kind, name = _KINDS[key]
+            if not isinstance(value, kind):
+                raise SampleError(f"{case}: {key} must be {name}, not {value!r:.80}")
+        if "raw" not in said:
+            raise SampleError(f"{case}: raw is missing; it is what the model wrote")
         calls = tuple(
-            ToolCall("", call["name"], json.dumps(call["arguments"], ensure_ascii=False))
-            for call in sample.get("tool_calls", ())
+            _call(f"{case}: tool_calls[{number}]", call) for number, call in enumerate(said.get("tool_calls", ()))
         )
-    except (KeyError, TypeError) as error:
-        raise SampleError(f"{case}: tool_calls: each needs a name and arguments ({error})") from error
-    message = Message(content=sample.get("content"), reasoning=sample.get("reasoning"), tool_calls=calls)
-    raw, prompt = sample["raw"], sample.get("prompt")
-    problem = _read(fmt, raw, message, sample.get("tools", tools_of([message])), prompt)
+        message = Message(content=said.get("content"), reasoning=said.get("reasoning"), tool_calls=calls)
+        tools = said.get("tools", tools_of([message]))
+        try:
+            offered_tools(tools)
+        except ValueError as error:
+            raise SampleError(f"{case}: {error}") from error
+        return cls(case, said["raw"], message, tools, said.get("prompt"))
+
+
+def _call(where: str, said: Any) -> ToolCall:
+    """The call that a sample's table says. Raises :class:`SampleError`."""
+    match said:
+        case {"name": str(name), "arguments": dict(arguments)} if name:
+            try:
+                return ToolCall("", name, json.dumps(arguments, ensure_ascii=False, allow_nan=False))
+            except (TypeError, ValueError) as error:
+                raise SampleError(f"{where}.arguments can't be JSON: {error}") from error
+    raise SampleError(f"{where} needs a name, a text, and arguments, a table; it is {said!r:.80}")
+
+
+def _sample(fmt: Format, sample: _Sample) -> Finding:
+    problem = _read(fmt, sample.raw, sample.message, sample.tools, sample.prompt)
     note = ""
     try:
-        if not problem and write(fmt, message, prompt=prompt) != raw:
-            note = f"is written as {write(fmt, message, prompt=prompt)!r}"
+        if not problem and (written := compose(fmt, sample.message, sample.prompt)) != sample.raw:
+            note = f"is written as {written!r}"
     except WriteError as error:
         note = f"can't be written: {error}"
-    return Finding(case, raw, problem, note)
-
-
-def tools_of(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """Function tools for the calls of these messages, typed by the values that stand in them."""
-    schemas: dict[str, dict[str, Any]] = {}
-    for message in messages:
-        for call in message.tool_calls:
-            properties = schemas.setdefault(call.name, {})
-            for key, value in json.loads(call.arguments).items():
-                properties[key] = {"type": _TYPES[type(value)]}
-    return [
-        {
-            "type": "function",
-            "function": {"name": name, "parameters": {"type": "object", "properties": properties}},
-        }
-        for name, properties in schemas.items()
-    ]
-
-
-_TYPES: dict[type, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    dict: "object",
-    list: "array",
-    type(None): "null",
-}
+    return Finding(sample.case, sample.raw, problem, note)
 
 
 def _read(fmt: Format, raw: str, message: Message, tools: list[dict[str, Any]], prompt: str | None) -> str:

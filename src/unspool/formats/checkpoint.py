@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from unspool.formats.gguf import BadGgufError, read_tokenizer
 from unspool.parsing.tokens import Detokenizer
+
+_T = TypeVar("_T")
 
 _CONFIGS = ("tokenizer_config.json", "processor_config.json", "chat_template.json")
 _TEMPLATE = "chat_template.jinja"
@@ -81,21 +83,25 @@ def _from_path(path: Path) -> Checkpoint:
         return _from_gguf(path)
     if path.suffix == ".json":
         # Its neighbours belong to the same checkpoint, but what was named comes first.
-        return _from_configs([_json(path)], str(path), _vocabulary_files(path.parent))
+        found = _from_configs([_json(path)], str(path), _vocabulary_files(path.parent))
+        return found if found.templates else replace(found, templates=_template_files(path.parent))
     return Checkpoint({"default": _text(path)})
 
 
 def _from_directory(folder: Path) -> Checkpoint:
     configs = [_json(folder / name) for name in _CONFIGS if (folder / name).is_file()]
     found = _from_configs(configs, str(folder), _vocabulary_files(folder))
-    templates = dict(found.templates)
-    if (folder / _TEMPLATE).is_file():
-        templates["default"] = _text(folder / _TEMPLATE)
-    for path in sorted((folder / _MORE_TEMPLATES).glob("*.jinja")):
-        templates[path.stem] = _text(path)
+    templates = {**found.templates, **_template_files(folder)}
     if not configs and not templates:
         raise CheckpointError(f"{folder}: no {_CONFIGS[0]} and no {_TEMPLATE} in this directory")
-    return Checkpoint(templates, found.response_template, found.special, found.read_vocabulary)
+    return replace(found, templates=templates)
+
+
+def _template_files(folder: Path) -> dict[str, str]:
+    """The templates of a directory that are files of their own, by name."""
+    files = {"default": folder / _TEMPLATE} if (folder / _TEMPLATE).is_file() else {}
+    more = sorted((folder / _MORE_TEMPLATES).glob("*.jinja"))
+    return {name: _text(path) for name, path in [*files.items(), *((path.stem, path) for path in more)]}
 
 
 def _from_gguf(path: Path) -> Checkpoint:
@@ -105,8 +111,8 @@ def _from_gguf(path: Path) -> Checkpoint:
         raise CheckpointError(f"{path}: {error}") from None
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}") from None
-    tokens = entries.get("tokenizer.ggml.tokens", [])
-    kinds = entries.get("tokenizer.ggml.token_type", [])
+    tokens = _listed(path, entries, "tokenizer.ggml.tokens", str, "texts")
+    kinds = _listed(path, entries, "tokenizer.ggml.token_type", int, "whole numbers")
     added = frozenset(token for token, kind in zip(tokens, kinds, strict=False) if kind in _ADDED_KINDS)
     templates = {
         key.removeprefix(_GGUF_TEMPLATE).removeprefix(".") or "default": text
@@ -116,9 +122,17 @@ def _from_gguf(path: Path) -> Checkpoint:
     special = {
         f"{name}_token": tokens[number]
         for name in ("bos", "eos")
-        if isinstance(number := entries.get(f"tokenizer.ggml.{name}_token_id"), int) and number < len(tokens)
+        if isinstance(number := entries.get(f"tokenizer.ggml.{name}_token_id"), int) and 0 <= number < len(tokens)
     }
     return Checkpoint(templates, special=special, read_vocabulary=lambda: added)
+
+
+def _listed(path: Path, entries: Mapping[str, Any], key: str, kind: type[_T], kinds: str) -> list[_T]:
+    """The list that a GGUF file has under a key; empty without one."""
+    value = entries.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
+        raise CheckpointError(f"{path}: {key} must be a list of {kinds}; the file is damaged, give another")
+    return value
 
 
 def _from_configs(

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from unspool.formats.checkpoint import Checkpoint, read_checkpoint
 from unspool.formats.evidence import evidence
 from unspool.formats.registry import formats
+from unspool.formats.response_fields import texts_in
 from unspool.formats.template_text import TemplateText
 from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format
@@ -217,15 +218,8 @@ def _detection(where: Where, fit: _Fit) -> Detection:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every text among the values of a JSON object, at any depth; of a pattern the letters it spells."""
-    if isinstance(value, str):
-        yield _ESCAPED.sub(r"\1", value).replace(r"\n", "\n")
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
+    """The texts of a response template; of a pattern the letters it spells."""
+    return (_ESCAPED.sub(r"\1", text).replace(r"\n", "\n") for text in texts_in(value))
 
 
 def _list(texts: Sequence[str]) -> str:

@@ -10,13 +10,14 @@ import dataclasses
 import os
 import tomllib
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from unspool.formats.registry import UnknownFormatError, get_format
-from unspool.parsing.declaration import Format
+from unspool.formats.soundness import faults
+from unspool.parsing.declaration import SUFFIX, Format, RegionCalls, strings
 
 _T = TypeVar("_T")
 
@@ -56,7 +57,7 @@ def build_format(said: Mapping[str, Any], origin: str = "the declaration") -> Fo
     if "extends" in said:
         try:
             base = get_format(said["extends"])
-        except (UnknownFormatError, TypeError) as error:
+        except (UnknownFormatError, TypeError, ValueError) as error:
             raise FormatFileError(f"{origin}: extends: {error}") from error
         base = dataclasses.replace(base, aliases=(), models=(), engine_names={})
     for key in ("name", "summary"):
@@ -66,9 +67,19 @@ def build_format(said: Mapping[str, Any], origin: str = "the declaration") -> Fo
         fmt = _fill(Format, values, base, "")
     except _WrongError as error:
         raise FormatFileError(f"{origin}: {error}") from error
-    if not fmt.name or "+" in fmt.name or fmt.name != fmt.name.strip():
-        raise FormatFileError(f"{origin}: name: {fmt.name!r} can't be a format's name")
+    if fault := next(_faults(fmt, values), None):
+        raise FormatFileError(f"{origin}: {fault}")
     return fmt
+
+
+def _faults(fmt: Format, said: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a declaration whose values have the right types."""
+    for place, name in [("name", fmt.name), *((f"aliases[{n}]", alias) for n, alias in enumerate(fmt.aliases))]:
+        if not name or "+" in name or name != name.strip():
+            yield f"{place}: {name!r} can't be a format's name"
+    if "suffix" in said and not any(SUFFIX in text for text in strings(fmt)):
+        yield f"suffix: no marker has {SUFFIX} in it, for which it would stand"
+    yield from faults(fmt)
 
 
 class _WrongError(Exception):
@@ -129,13 +140,17 @@ def _tuple(items: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
 
 
 def _union(kinds: Iterable[Any], value: Any, base: Any, where: str) -> Any:
-    """A value of one of several types; a table says which by ``shape``, unless it extends a base's."""
-    shapes = {_shape(kind): kind for kind in kinds if isinstance(kind, type) and dataclasses.is_dataclass(kind)}
+    """A value of one of several types; a table says which by ``shape``, unless it extends a base's.
+
+    Regions are not among them: only a response template says what they are made of.
+    """
+    classes = [kind for kind in kinds if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
+    shapes = {_shape(kind): kind for kind in classes if kind is not RegionCalls}
     if not shapes:
         return _value(next(kind for kind in kinds if kind is not type(None)), value, base, where)
     table = dict(_table(value, where))
     shape = table.pop("shape", _shape(type(base)) if base is not None else None)
-    if shape not in shapes:
+    if not isinstance(shape, str) or shape not in shapes:
         said = "is missing" if shape is None else f"{_said(shape)} is unknown"
         raise _WrongError(f"{where}.shape: {said}; there are {', '.join(map(repr, shapes))}")
     return _value(shapes[shape], table, base, where)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from unspool.formats.response_fields import Kind, ResponseTemplateError, check_keys, texts, whole_expression
+from unspool.formats.response_fields import (
+    Kind,
+    ResponseTemplateError,
+    check_keys,
+    expression,
+    texts,
+    texts_in,
+)
 from unspool.parsing.contents import PLACEHOLDER
 from unspool.parsing.declaration import RegionContent
-from unspool.parsing.expressions import Expression, Opaque, names
+from unspool.parsing.expressions import Expression, Opaque, names, parse_or_keep
 
 _PARSERS = ("text", "int", "float", "bool", "json", "xml-inline", "kv-lines", "python-call-list")
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
@@ -40,8 +47,8 @@ def _content(where: str, where_args: str, parser: Any, args: Any) -> RegionConte
         if not isinstance(args.get(key, False), bool):
             raise ResponseTemplateError(f"{where_args}.{key} must be true or false, not {args[key]!r}")
     for key in ("line_sep", "kv_sep"):
-        if key in args:
-            texts(f"{where_args}.{key}", args[key])
+        if key in args and not (isinstance(args[key], str) and args[key]):
+            raise ResponseTemplateError(f"{where_args}.{key} must be a text that is not empty, not {args[key]!r}")
     return RegionContent(
         parser=parser,
         strip=args.get("strip", True),
@@ -63,7 +70,7 @@ def _delimiters(where: str, pairs: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _tag(where: str, source: Any) -> Expression:
-    tag = whole_expression(where, source)
+    tag = expression(where, source, parse_or_keep)
     has_key = b"(?P<key>" in tag[0].source if tag and isinstance(tag[0], Opaque) else "key" in names(tag)
     if not has_key:
         raise ResponseTemplateError(f"{where}: {source!r} has no group 'key'")
@@ -101,7 +108,7 @@ def transform_of(
         if transform != "{content}":
             raise ResponseTemplateError(f"{where}: {kind} is text that streams and can't be transformed")
         return ""
-    for text in _strings(transform):
+    for text in texts_in(transform):
         found = PLACEHOLDER.fullmatch(text)
         if found is None and PLACEHOLDER.search(text):
             raise ResponseTemplateError(f"{where}: {text!r} mixes a placeholder with text; use one or the other")
@@ -115,14 +122,3 @@ def transform_of(
     if field.get("content") == "python-call-list" and function != {"name": "{name}", "arguments": "{arguments}"}:
         raise ResponseTemplateError(f"{where}: the calls of a python-call-list are {{name}} and {{arguments}}")
     return json.dumps(transform, ensure_ascii=False)
-
-
-def _strings(value: Any) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _strings(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from unspool.parsing.expressions import (
@@ -65,6 +65,18 @@ def kind_of(name: str, where: str) -> Kind:
     return kind
 
 
+def texts_in(value: object) -> Iterator[str]:
+    """Every text among the values of a JSON object, at any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from texts_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_in(item)
+
+
 def _one_of(where: str, spec: Mapping[str, Any], literal: str, regular: str) -> tuple[str, Any]:
     if literal in spec and regular in spec:
         raise ResponseTemplateError(f"{where} has both {literal} and {regular}; give one of them")
@@ -82,11 +94,12 @@ def texts(where: str, value: Any) -> list[str]:
     return found
 
 
-def _expression(where: str, source: Any) -> Expression:
+def expression(where: str, source: Any, read: Callable[[str], Expression] = parse) -> Expression:
+    """A regular expression; with ``parse_or_keep`` any that Python understands, for use on whole texts only."""
     if not isinstance(source, str):
         raise ResponseTemplateError(f"{where} must be a regular expression, not {source!r}")
     try:
-        return parse(source)
+        return read(source)
     except ExpressionError as why:
         raise ResponseTemplateError(f"{where}: {why}") from None
 
@@ -99,35 +112,25 @@ def region_expression(where: str, field: Mapping[str, Any], end: Literal["open",
     where = f"{where}.{key}"
     if key == end:
         return literals(texts(where, value))
-    expression = without_edges(_expression(where, value))
+    found = without_edges(expression(where, value))
     try:
-        check_streams(expression)
+        check_streams(found)
     except ExpressionError as why:
         raise ResponseTemplateError(f"{where}: {value!r}: {why}") from None
-    looks = any(isinstance(node, Look) and not node.negated for node in walk(expression))
+    looks = any(isinstance(node, Look) and not node.negated for node in walk(found))
     alone = end == "close" and not ({"open", "open_pattern"} & field.keys())
-    if (end == "open" or expression) and not width(expression)[0] and (not looks or alone):
+    if (end == "open" or found) and not width(found)[0] and (not looks or alone):
         raise ResponseTemplateError(f"{where}: {value!r} may match no text at all; make it begin with some")
-    return expression
-
-
-def whole_expression(where: str, source: Any) -> Expression:
-    """An expression for use on whole texts only, which may be any that Python understands."""
-    if not isinstance(source, str):
-        raise ResponseTemplateError(f"{where} must be a regular expression, not {source!r}")
-    try:
-        return parse_or_keep(source)
-    except ExpressionError as why:
-        raise ResponseTemplateError(f"{where}: {why}") from None
+    return found
 
 
 def look_ahead(source: Any) -> str:
     """The text that an opener looks for, however far ahead, without any text of its own; ``""`` for others."""
     try:
-        expression = parse(source) if isinstance(source, str) else ()
+        found = parse(source) if isinstance(source, str) else ()
     except ExpressionError:
         return ""
-    match expression:
+    match found:
         case (Look((Repeat() as ahead, Text(text)), False),) if anything(ahead) and ahead.least < 2:
             return text
     return ""
@@ -149,4 +152,4 @@ def anchors(template: Mapping[str, Any]) -> tuple[tuple[str, ...], Expression]:
     where = f"response_template.{key}"
     if key == "start_anchor":
         return tuple(texts(where, value)), ()
-    return (), whole_expression(where, value)
+    return (), expression(where, value, parse_or_keep)

@@ -6,6 +6,7 @@ It reads the same declarations as the parser, so ``parse(write(message)) == mess
 
 from __future__ import annotations
 
+from unspool.formats.carried import check_call
 from unspool.formats.registry import get_format
 from unspool.formats.written_calls import WriteError, stands_bare, written_bodies, written_calls
 from unspool.message import Message, ToolCall
@@ -25,9 +26,18 @@ __all__ = ["WriteError", "samples", "stands_bare", "write"]
 def write(format: str | Format, message: Message, *, prompt: str | None = None) -> str:
     """What the model would have written after ``prompt`` (default: the format's own start) for this message.
 
-    The terminator of the turn is not included. Raises :class:`WriteError`.
+    The terminator of the turn is not included. Raises :class:`WriteError` for what the format can't carry: the
+    arguments of a call must be a JSON object, and its name and keys must be read back as they are.
     """
     fmt = bound(get_format(format), prompt=prompt)
+    for number, call in enumerate(message.tool_calls):
+        check_call(fmt, call, f"tool_calls[{number}]", compose)
+    return compose(fmt, message, prompt)
+
+
+def compose(fmt: Format, message: Message, prompt: str | None = None) -> str:
+    """:func:`write` for calls of which nobody has asked whether the format reads them back."""
+    fmt = bound(fmt, prompt=prompt)
     tail = turn_tail(fmt, prompt)
     if isinstance(fmt.calls, RegionCalls):
         raise WriteError(
@@ -148,7 +158,7 @@ def samples(fmt: Format) -> list[tuple[str, str, str]]:
         thought = Message(reasoning="I need the weather.", tool_calls=(weather,) if fmt.calls else ())
         cases.append(("reasoning", thought))
     fmt = bound(fmt)
-    return [(name, fmt.start, write(fmt, message)) for name, message in cases]
+    return [(name, fmt.start, compose(fmt, message)) for name, message in cases]
 
 
 def _before_calls(fmt: Format) -> str | None:

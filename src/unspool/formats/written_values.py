@@ -19,7 +19,11 @@ class Number:
     text: str
 
 
-read_arguments = json.JSONDecoder(parse_int=Number, parse_float=Number).decode
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+read_arguments = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_refuse).decode
 
 
 def relaxed(value: Any, quote: str) -> str:

@@ -26,6 +26,8 @@ def bound(fmt: Format, *, vocabulary: Iterable[str] = (), prompt: str | None = N
     if fmt.suffix is None:
         return fmt
     marks = [mark for mark in dict.fromkeys(strings(fmt)) if SUFFIX in mark]
+    if not marks:
+        return fmt
     search = pattern("|".join(re.escape(mark).replace(re.escape(SUFFIX), _ANY) for mark in marks))
     for text in (*vocabulary, prompt or ""):
         if found := list(search.finditer(text)):

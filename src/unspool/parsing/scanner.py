@@ -8,14 +8,26 @@ linear, never backtracks over the text and never looks at a character that was a
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+
+_SET_OPERATORS = ("[[", "--", "&&", "~~", "||")
+"""What Python warns of in a set of characters, since it may read it otherwise some day."""
 
 
 @lru_cache(maxsize=4096)
 def pattern(source: str) -> re.Pattern[str]:
-    """The one place where the parsing core compiles, so that a test can count what is scanned."""
-    return re.compile(source, re.DOTALL)
+    """The one place where the parsing core compiles, so that a test can count what is scanned.
+
+    An expression of a checkpoint means what it means today, and its user can't change it: no warning.
+    """
+    if not any(operator in source for operator in _SET_OPERATORS):
+        return re.compile(source, re.DOTALL)
+    with warnings.catch_warnings():
+        # Threads share the filters that this changes, so it is done only where there is something to ignore.
+        warnings.simplefilter("ignore", FutureWarning)
+        return re.compile(source, re.DOTALL)
 
 
 def pad_pattern(pad: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -86,3 +87,10 @@ def test_of_a_whole_prompt_with_unknown_turns_the_end_decides() -> None:
     prompt = "Think in <think:0a1b>, call in <tool_calls:0a1b>.\nHello!\n"
     assert read("hy_v4", "Hm.</think:0a1b>Hi.", prompt=prompt + "<think:0a1b>") == Outcome("Hm.", "Hi.")
     assert read("hy_v3", v3(":0a1b"), prompt=prompt + "<think:0a1b></think:0a1b>\n").calls == CITY
+
+
+@pytest.mark.parametrize("suffix", ["", ":a"])
+def test_a_suffix_that_stands_in_no_marker_is_none(suffix: str) -> None:
+    fmt = replace(unspool.get_format("hermes"), suffix=suffix)
+    assert unspool.parse(fmt, "Hello.", prompt="<tool_call:b>").content == "Hello."
+    assert unspool.write(fmt, unspool.Message(content="Hello.")) == "Hello."
