@@ -29,6 +29,14 @@ class ToolCall:
     arguments: str
 
 
+def is_object(text: str) -> bool:
+    """Whether a text is one whole JSON object, as arguments must be."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def same_call(one: ToolCall | None, other: ToolCall | None) -> bool:
     """Whether two calls mean the same: the tool, and the arguments as values; ids don't matter.
 
