@@ -269,6 +269,9 @@ class Mine(Base):
         ("\nimport no_such_package\n", "line 2: No module named 'no_such_package'. Install what the plugin needs"),
         ("from vllm.worker import Worker\n", r"line 1: No module named 'vllm.worker'.*install vllm\."),
         ("\n\n1 / 0\n", "line 3: ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(3)\n", "line 2: SystemExit: 3"),
+        ("\0", r"plugin_0\.py: source code string cannot contain null bytes"),
+        ("(" * 5000, r"plugin_0\.py.*nested|plugin_0\.py.*parentheses"),
         ("from vllm.reasoning import Nothing\n", "cannot import name 'Nothing'.*install vllm"),
     ],
 )
@@ -383,6 +386,17 @@ def test_a_parser_that_always_raises_passes_the_text_on(load: Load, caplog: pyte
     bad(load, "raise ValueError('boom')", "raise ValueError('boom')")
     assert read("Hi there") == read("Hi there", stream=False) == Message(content="Hi there")
     assert "failed; what it does not read is content" in caplog.text
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_parser_that_exits_takes_nobody_with_it(load: Load, stream: bool) -> None:
+    bad(load, "raise SystemExit(3)", "raise SystemExit(3)")
+    assert read("Hi there", stream=stream) == Message(content="Hi there")
+
+
+def test_a_parser_that_shows_nothing_and_cant_read_whole_outputs_leaves_content(load: Load) -> None:
+    bad(load, "return None", "raise NotImplementedError")
+    assert read("Hi there") == Message(content="Hi there")
 
 
 def test_a_parser_that_fails_later_loses_nothing(load: Load) -> None:

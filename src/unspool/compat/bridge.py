@@ -321,7 +321,8 @@ class PluginParser:
             return []
         found = self._try(caller, lambda: _whole(caller.extract_tool_calls(text, self._request)))
         if found is None:
-            return self._say(text[self._read :]) if self._waits else []
+            lost = self._waits or not (self._content or self._calls.count)
+            return self._say(text[self._read if self._waits else 0 :]) if lost else []
         calls = found[1]
         content = self._content_of(*found, cut=cut)
         events: list[Event] = []
