@@ -28,6 +28,10 @@ class ToolCall:
     name: str
     arguments: str
 
+    def as_openai(self) -> dict[str, Any]:
+        """The call as an entry of a message's ``tool_calls`` in OpenAI's API."""
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+
 
 def is_object(text: str) -> bool:
     """Whether a text is one whole JSON object, as arguments must be."""

@@ -175,6 +175,7 @@ def _parsers(options: dict[str, Any]) -> tuple[str | None, str | None, str | Non
     if not (tools or reasoning or plugins):
         return form, None, None
     from unspool.compat import PluginError, load_plugin
+    from unspool.compat.following import DEFAULT_FORMAT
     from unspool.server.parsers import choose_plugins, is_plugin, named_format
 
     try:
@@ -185,7 +186,7 @@ def _parsers(options: dict[str, Any]) -> tuple[str | None, str | None, str | Non
         if options["reasoning_parser_plugin"] and not reasoning:
             raise click.UsageError("--reasoning-parser-plugin needs --reasoning-parser NAME.")
         if is_plugin(tools, reasoning):
-            choose_plugins(tools, reasoning, form, "hermes")
+            choose_plugins(tools, reasoning, form, DEFAULT_FORMAT)
             return form, tools, reasoning
         named = named_format(tools, reasoning)
     except PluginError as error:

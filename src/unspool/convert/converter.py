@@ -18,13 +18,13 @@ from unspool.formats.evidence import openers
 from unspool.formats.writer import WriteError, write
 from unspool.message import Message, ToolCall, same_call
 from unspool.parsing.declaration import ChannelCalls, Format, TaggedCalls
+from unspool.parsing.opencall import is_new_call_id
 
 OPENAI: Literal["openai"] = "openai"
 Dialect: TypeAlias = Format | Literal["openai"]
 """How the model's words stand in a row: as text in a format, or as OpenAI's fields."""
 
 _WORD = re.compile(r"[A-Za-z_][\w.-]*")
-_INVENTED_ID = re.compile(r"call_[0-9a-f]{24}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class _Row:
     def _with_id(self, call: ToolCall) -> ToolCall:
         """The call with an id that is the same each time, unless the row has one."""
         self._calls += 1
-        return replace(call, id=f"call_{self._calls}") if _INVENTED_ID.fullmatch(call.id) else call
+        return replace(call, id=f"call_{self._calls}") if is_new_call_id(call.id) else call
 
 
 def _never_ends(fmt: Format, text: str, prompt: str | None) -> bool:

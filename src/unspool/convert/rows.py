@@ -99,10 +99,7 @@ def as_openai(message: Message) -> dict[str, Any]:
     if message.reasoning is not None:
         said["reasoning_content"] = message.reasoning
     if message.tool_calls:
-        said["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
+        said["tool_calls"] = [call.as_openai() for call in message.tool_calls]
     return said
 
 
