@@ -83,12 +83,14 @@ def choose_plugins(
     of the output, as in vLLM, and after a reasoning parser the ``detected`` format's calls are read. Raises
     :class:`PluginError` for an unknown name.
     """
-    tools = detected if tools == AUTO or (tools is None and form is None) else tools or form
-    reasoning = detected if reasoning == AUTO else reasoning or form
+    if tools is None:
+        tools = detected if form is None else form
+    reasoning = form if reasoning is None else reasoning
+    tools, reasoning = (detected if name == AUTO else name for name in (tools, reasoning))
     try:
         return Plugins(
-            ToolParserManager.get_tool_parser(tools) if tools else None,
-            ReasoningParserManager.get_reasoning_parser(reasoning) if reasoning else None,
+            ToolParserManager.get_tool_parser(tools) if tools is not None else None,
+            ReasoningParserManager.get_reasoning_parser(reasoning) if reasoning is not None else None,
             chat_template,
         )
     except KeyError as error:
