@@ -262,6 +262,14 @@ def test_reasonings_that_differ_are_a_loss() -> None:
     assert found == Converted(kept, ("`messages[0]`: reasoning that is no text is left out",))
 
 
+@pytest.mark.parametrize("source", ["qwen3_5", "qwen3_thinking", "deepseek_v31", "hermes"])
+def test_text_beside_reasoning_that_is_a_field_is_no_reasoning(source: str) -> None:
+    row = {"messages": [structured(content="Hi.", reasoning="Hm.")]}
+    assert converted(source, "openai", row) == Converted(row)
+    row = {"messages": [structured(content="Hi.", reasoning="Hm.", arguments=ARGUMENTS)]}
+    assert converted(source, "openai", row) == Converted(row)
+
+
 def test_markup_beside_calls_that_are_fields_is_said_to_stay() -> None:
     for content in (HERMES_CALL, "<think>Hm.</think>Hi."):
         row = {"messages": [structured(content=content, arguments=ARGUMENTS)]}

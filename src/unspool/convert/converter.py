@@ -194,10 +194,13 @@ class _Row:
         if self._source == OPENAI or message.content is None:
             return message
         text = message.content
+        if (message.reasoning or message.tool_calls) and _never_ends(self._source, text, prompt):
+            # What is beside fields begins where reasoning is over.
+            prompt = ""
         tools = AnyTool() if self._tools is None else self._tools
         read = unspool.parse(self._source, text, tools=tools, prompt=prompt)
         if message.tool_calls:
-            if read.tool_calls or (read.reasoning and not _never_ends(self._source, text, prompt)):
+            if read.tool_calls or read.reasoning:
                 self._losses.append(
                     f"`{where}`: the text beside calls that are fields is not read; it stays content"
                 )
