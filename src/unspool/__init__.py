@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from unspool.formats.writer import WriteError, write
     from unspool.parsing.declaration import Format
     from unspool.parsing.parser import Parser, ToolChoice
+    from unspool.parsing.schema import AnyTool
     from unspool.parsing.signals import Span
 
 __version__ = "0.1.0"
@@ -96,7 +97,7 @@ def parse(
     format: str | Format,
     raw: str,
     *,
-    tools: Iterable[Mapping[str, Any]] | None = None,
+    tools: Iterable[Mapping[str, Any]] | AnyTool | None = None,
     tool_choice: ToolChoice = "auto",
     prompt: str | None = None,
     finish_reason: str | None = "stop",

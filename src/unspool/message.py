@@ -28,6 +28,18 @@ class ToolCall:
     name: str
     arguments: str
 
+    def as_openai(self) -> dict[str, Any]:
+        """The call as an entry of a message's ``tool_calls`` in OpenAI's API."""
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is one whole JSON object, as arguments must be."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
 
 def same_call(one: ToolCall | None, other: ToolCall | None) -> bool:
     """Whether two calls mean the same: the tool, and the arguments as values; ids don't matter.

@@ -36,13 +36,54 @@ def test_the_output_can_be_a_file(run: Run, tmp_path: Path) -> None:
     result = run("convert", "--from", "qwen3", "--to", "mistral", "-o", path, "-", input=lines({"text": "é"}))
     assert (result.exit_code, result.stdout) == (0, "")
     assert path.read_text(encoding="utf-8") == '{"text": "é"}\n'
-    result = run("convert", "--from", "qwen3", "--to", "mistral", "-o", path, path)
-    assert result.exit_code == 2
-    assert "--output is the file that is read" in result.stderr
-    assert path.read_text(encoding="utf-8") == '{"text": "é"}\n'
     result = run("convert", "--from", "qwen3", "--to", "mistral", "-o", tmp_path / "no" / "where", input="")
     assert result.exit_code == 2
-    assert "No such file or directory" in result.stderr
+    assert "where: No such file or directory" in result.stderr
+
+
+def test_the_output_may_be_what_is_read(run: Run, tmp_path: Path) -> None:
+    path, link, second = tmp_path / "data.jsonl", tmp_path / "link.jsonl", tmp_path / "second.jsonl"
+    for name in (path, link, second):
+        path.write_text(lines(ROW), encoding="utf-8")
+        path.chmod(0o640)
+        if name == link:
+            link.symlink_to(path)
+        elif name == second:
+            second.hardlink_to(path)
+        result = run("convert", "--from", "qwen3", "--to", "openai", "-o", name, path)
+        assert result.exit_code == 0
+        assert isinstance(json.loads(name.read_text("utf-8"))["completion"], list)
+        assert name.stat().st_mode & 0o777 == 0o640
+    assert link.is_symlink()
+    path.write_text(lines(ROW), encoding="utf-8")
+    command = f"'{sys.executable}' -m unspool convert --from qwen3 --to openai -o '{path}' < '{path}'"
+    subprocess.run(["/bin/sh", "-c", command], check=True)
+    assert isinstance(json.loads(path.read_text("utf-8"))["completion"], list)
+
+
+def test_what_goes_wrong_leaves_the_output_as_it_was(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text("old", encoding="utf-8")
+    result = run("convert", "--from", "qwen3", "--to", "openai", "-o", path, input=lines(ROW) + "{")
+    assert result.exit_code == 2
+    assert path.read_text("utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_output_may_be_no_ordinary_file(run: Run) -> None:
+    assert run("convert", "--from", "qwen3", "--to", "openai", "-o", "/dev/null", input=lines(ROW)).exit_code == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_halves_of_surrogate_pairs_stay_what_they_are(run: Run) -> None:
+    result = run("convert", "--from", "qwen3", "--to", "openai", input='{"text": "\\ud800"}\n')
+    assert result.exit_code == 0
+    assert result.stdout == '{"text": [{"role": "assistant", "content": "\\ud800"}]}\n'
+    call = {"name": "f", "arguments": '{"a": "\ud800"}'}
+    row = {"messages": [{"role": "assistant", "content": None, "function_call": call}]}
+    result = run("convert", "--from", "openai", "--to", "hermes", input=lines(row))
+    assert result.exit_code == 0
+    assert "\\ud800" in result.stdout
 
 
 def test_losses_are_told_with_line_and_reason_and_counted(run: Run, tools: Path) -> None:
@@ -95,7 +136,14 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
         (["--from", "qwen3"], "", "Missing option '--to'"),
         (["--from", "qwen3", "--to", "openai"], '{"a": 1}', "line 1: a row must have 'messages'"),
         (["--from", "qwen3", "--to", "openai"], "[" * 100_000, "line 1: nested too deeply"),
-        (["--from", "qwen3", "--to", "openai"], b"\xff", "not UTF-8 text"),
+        (["--from", "qwen3", "--to", "openai"], b'{"text": ""}\n{\xff', "line 2: byte 1 is not UTF-8 text"),
+        (["--from", "qwen3", "--to", "openai"], '{"text": ' + "9" * 5000 + "}", "line 1: a number has more than "),
+        (["--from", "qwen3", "--to", "openai", "--field", "b"], '{"a": 1}', "line 1: `b`: the row has no such"),
+        (
+            ["--from", "qwen3", "--to", "openai"],
+            '{"conversations": [{"from": ["x"]}]}',
+            "line 1: `conversations[0]`",
+        ),
     ],
 )
 def test_bad_input_is_one_line(run: Run, args: list[str], data: str | bytes, message: str) -> None:

@@ -54,3 +54,7 @@ def test_what_cannot_be_read_is_bad_input(run: Run, tmp_path: Path) -> None:
     result = run("detect", tmp_path)
     assert result.exit_code == 2
     assert "no tokenizer_config.json" in result.stderr
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text('{"a": ' + "9" * 5000 + "}", encoding="utf-8")
+    result = run("detect", config)
+    assert (result.exit_code, result.stderr) == (2, f"Error: {config}: a number has more than 4300 digits\n")

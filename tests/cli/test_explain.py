@@ -165,6 +165,11 @@ def lost(run: Run, format_name: str, text: str, *args: str | Path) -> str:
     return run("explain", "-f", format_name, *args, input=text).stderr
 
 
+def test_any_name_may_be_that_of_a_tool_which_is_not_offered(run: Run) -> None:
+    note = lost(run, "llama3_json", '{"name": "mcp/функция", "parameters": {}}')
+    assert "with --tools there would be a call of mcp/функция" in note
+
+
 def test_a_call_without_offered_tools_says_to_pass_them(run: Run, show: Show, raw: Path) -> None:
     note = "No call was found because no tools were offered: with --tools there would be a call of get_weather."
     args = ["explain", "-f", "qwen3", raw]

@@ -118,7 +118,19 @@ def test_a_checkpoint_without_a_template_is_bad_input(run: Run, tmp_path: Path) 
     (tmp_path / "tokenizer_config.json").write_text("{}", encoding="utf-8")
     result = run("lint", tmp_path, "-f", "hermes")
     assert result.exit_code == 2
-    assert "the checkpoint has no chat template" in result.stderr
+    assert "there is no chat template to try" in result.stderr
+    config = tmp_path / "tokenizer_config.json"
+    assert run("lint", config).stderr == f"Error: {config}: there is no chat template to try\n"
+    config.unlink()
+    nothing = "no tokenizer_config.json and no chat_template.jinja in this directory"
+    assert run("lint", tmp_path).stderr == f"Error: {tmp_path}: {nothing}\n"
+
+
+def test_a_template_that_refuses_everything_holds_nothing(run: Run, template: Path) -> None:
+    template.write_text("{{ raise_exception('no') }}", encoding="utf-8")
+    result = run("lint", template, "-f", "hermes")
+    assert result.exit_code == 1
+    assert not json.loads(result.stdout)["holds"]
 
 
 def test_a_missing_package_is_named(run: Run, template: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,6 +116,18 @@ def test_an_interrupt_ends_quietly() -> None:
         assert b"Traceback" not in process.stderr.read()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize(
+    "command", ["parse -f qwen3 '{raw}'", "convert --from qwen3 --to openai '{rows}'", "--help"]
+)
+def test_a_full_disk_is_one_line(tmp_path: Path, raw: Path, command: str) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"text": "Hi."}\n', encoding="utf-8")
+    shell = f"'{sys.executable}' -m unspool {command.format(raw=raw, rows=rows)} > /dev/full"
+    done = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "Error: Writing failed: No space left on device\n")
+
+
 def test_a_reader_that_stops_early_is_no_error(raw: Path) -> None:
     command = f"'{sys.executable}' -m unspool parse -f qwen3 --events --chunks 1 '{raw}' | head -n 1"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)

@@ -30,7 +30,7 @@ def test_tools_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     [
         ('[\n  {"type": }\n]', "tools.json:2:12: not JSON: Expecting value"),
         ("", "tools.json:1:1: not JSON: Expecting value"),
-        ("[" * 100_000, "tools.json: not usable: nested too deeply"),
+        ("[" * 100_000, "tools.json: nested too deeply"),
         ('"get_weather"', "tools.json: the file must be a list of tools, not a string"),
         ('{"tools": null}', "tools.json: tools must be a list of tools, not null"),
         ('[{"function": {"name": "a"}}, 7]', "tools.json: [1] is a number; a tool is "),
@@ -58,6 +58,35 @@ def test_wrong_tools_are_named_by_their_place(
     assert result.exit_code == 2
     assert result.stderr.startswith(f"Error: {tmp_path}/{complaint}")
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("some.toml", "name = " + "[" * 50_000, "some.toml: nested too deeply"),
+        ("some.toml", "name = " + "9" * 5000, "some.toml: Exceeds the limit"),
+        ("some.json", "[]", "some.json: a response_template is an object"),
+        ("some.json", "9" * 5000, "some.json: Exceeds the limit"),
+        ("some.toml", "name = ", "some.toml: Invalid value"),
+    ],
+)
+def test_a_format_file_that_is_wrong_is_named_once(
+    run: Run, tmp_path: Path, name: str, text: str, complaint: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    result = run("parse", "-f", path, input="")
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+    assert result.stderr.count(name) == 1
+    assert result.stderr.count("\n") == 1
+
+
+def test_tools_with_a_number_that_is_too_long_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "tools.json"
+    path.write_text("9" * 5000, encoding="utf-8")
+    with pytest.raises(click.UsageError, match=r"tools\.json: a number has more than 4300 digits"):
+        load_tools(str(path))
 
 
 def test_tools_that_are_not_text_are_named_by_the_byte(tmp_path: Path) -> None:

@@ -84,6 +84,16 @@ def test_a_busy_port_is_one_clear_line(run: Run, recordings: Path) -> None:
         (["--recordings", "nowhere.jsonl"], "'nowhere.jsonl' does not exist"),
         (["--recordings", "{recordings}", "model.gguf"], "can't serve 'model.gguf'"),
         (["--recordings", "{recordings}", "--engine", "llamacpp"], "--recordings is for --engine replay"),
+        (["--recordings", "{recordings}", "--ctx", "20"], "--ctx is for --engine llamacpp; this is replay"),
+        (["--recordings", "{recordings}", "--threads", "3"], "--threads is for --engine llamacpp"),
+        (["--recordings", "{recordings}", "--slots", "4"], "--slots is for --engine llamacpp"),
+        (["--chunking", "bogus", "model.gguf"], "--chunking is for --engine replay; this is llamacpp"),
+        (["--delay", "0", "model.gguf"], "--delay is for --engine replay"),
+        (["--recordings", "{binary}"], "can't be read: byte 1 is not UTF-8 text"),
+        (["--recordings", "{empty}"], "are empty"),
+        (["--recordings", "{recordings}", "--tool-call-parser", ""], "There is no tool parser ''"),
+        (["--recordings", "{recordings}", "--reasoning-parser", ""], "There is no reasoning parser ''"),
+        (["--recordings", "{recordings}", "--tool-parser-plugin", ""], "The plugin ''"),
         (["--recordings", "{recordings}", "--format", "qwen33"], "unknown format 'qwen33'"),
         (["--recordings", "{recordings}", "--chunking", "words"], "Chunking 'words' is not known"),
         (["--recordings", "{recordings}", "--chunking", "token"], "no `token_pieces`"),
@@ -101,7 +111,10 @@ def test_whatever_is_wrong_is_one_clear_line(
 ) -> None:
     bad = tmp_path / "bad.jinja"
     bad.write_text("{% if %}")
-    places = {"recordings": recordings, "bad": bad}
+    binary, empty = tmp_path / "binary.txt", tmp_path / "empty.txt"
+    binary.write_bytes(b"\0\xff\xfe\1")
+    empty.touch()
+    places = {"recordings": recordings, "bad": bad, "binary": binary, "empty": empty}
     result = run("serve", "--port", "0", *(arg.format(**places) for arg in args))
     assert result.exit_code != 0
     assert complaint in result.stderr

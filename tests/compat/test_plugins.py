@@ -269,6 +269,9 @@ class Mine(Base):
         ("\nimport no_such_package\n", "line 2: No module named 'no_such_package'. Install what the plugin needs"),
         ("from vllm.worker import Worker\n", r"line 1: No module named 'vllm.worker'.*install vllm\."),
         ("\n\n1 / 0\n", "line 3: ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(3)\n", "line 2: SystemExit: 3"),
+        ("\0", r"plugin_0\.py: source code string cannot contain null bytes"),
+        ("(" * 5000, r"plugin_0\.py.*nested|plugin_0\.py.*parentheses"),
         ("from vllm.reasoning import Nothing\n", "cannot import name 'Nothing'.*install vllm"),
     ],
 )
@@ -385,6 +388,17 @@ def test_a_parser_that_always_raises_passes_the_text_on(load: Load, caplog: pyte
     assert "failed; what it does not read is content" in caplog.text
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_parser_that_exits_takes_nobody_with_it(load: Load, stream: bool) -> None:
+    bad(load, "raise SystemExit(3)", "raise SystemExit(3)")
+    assert read("Hi there", stream=stream) == Message(content="Hi there")
+
+
+def test_a_parser_that_shows_nothing_and_cant_read_whole_outputs_leaves_content(load: Load) -> None:
+    bad(load, "return None", "raise NotImplementedError")
+    assert read("Hi there") == Message(content="Hi there")
+
+
 def test_a_parser_that_fails_later_loses_nothing(load: Load) -> None:
     bad(load, "if len(current_text) > 4: raise KeyError(1)\n        return DeltaMessage(content=delta_text)")
     assert read("Hi there, you") == Message(content="Hi there, you")
@@ -473,10 +487,116 @@ def test_arguments_may_be_objects(load: Load) -> None:
     assert [call.arguments for call in read("x").tool_calls] == ['{"a": [1]}']
 
 
-def test_whole_calls_that_are_none_are_left_out(load: Load, caplog: pytest.LogCaptureFixture) -> None:
-    bad(load, "return None", CALL.replace('"{}"', '"{"'))
-    assert read("x", stream=False) == Message(content="Hi")
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("streamed", ["return None", "raise NotImplementedError", "raise ValueError('boom')"])
+def test_where_no_whole_call_is_one_the_text_stays(
+    load: Load, stream: bool, streamed: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad(load, streamed, CALL.replace('"{}"', '"{"').replace('content="Hi"', "content=None"))
+    assert read("Hi <call>f {", stream=stream) == Message(content="Hi <call>f {")
     assert "gave a call 'f' with the arguments '{'; left out" in caplog.text
+    # What the end of the text cut off is no content.
+    assert read("Hi <call>f {", stream=stream, reason="length") == Message(finish_reason="length")
+
+
+def test_a_whole_call_that_is_none_is_left_out_beside_one_that_is(
+    load: Load, caplog: pytest.LogCaptureFixture
+) -> None:
+    two = CALL.replace("tool_calls=[", 'tool_calls=[ToolCall(function=FunctionCall(name="f", arguments="{")), ')
+    bad(load, "return None", two)
+    assert read("x", stream=False) == Message(None, "Hi", (ToolCall("", "f", "{}"),), "tool_calls")
+    assert "gave a call 'f' with the arguments '{'; left out" in caplog.text
+
+
+BAD_CALLS = [
+    "[5]",
+    "[None]",
+    "['f']",
+    "[{'function': 'f'}]",
+    "[{'function': [1]}]",
+    "[{'function': {'name': 'f', 'arguments': {(1, 2): 3}}}]",
+    "[{'function': {'name': 'f', 'arguments': endless}}]",
+    "[Angry()]",
+    "7",
+]
+ANGRY = """
+        class Angry:
+            def model_dump(self):
+                raise RuntimeError("angry")
+        endless = {}
+        endless["again"] = endless
+"""
+
+
+@pytest.mark.parametrize("calls", BAD_CALLS)
+@pytest.mark.parametrize("stream", [True, False])
+def test_bad_calls_of_a_whole_reading_leave_the_text(load: Load, stream: bool, calls: str) -> None:
+    whole = f"{ANGRY}\n        return {{'tools_called': True, 'tool_calls': {calls}, 'content': None}}"
+    bad(load, "raise NotImplementedError", whole)
+    assert read("Hi there", stream=stream) == Message(content="Hi there")
+
+
+@pytest.mark.parametrize("calls", BAD_CALLS)
+def test_bad_calls_of_a_delta_lose_nothing_of_it(load: Load, calls: str) -> None:
+    step = f"return {{'content': delta_text, 'tool_calls': {calls} if len(current_text) == 6 else []}}"
+    bad(load, f"{ANGRY}\n        {step}")
+    assert read("Hi there, you") == Message(content="Hi there, you")
+
+
+@pytest.mark.parametrize("calls", BAD_CALLS)
+def test_bad_calls_at_the_end_of_a_stream_lose_nothing(load: Load, calls: str) -> None:
+    bad(
+        load,
+        f"""return {{"content": delta_text}}
+
+    def finalize_streaming(self, current_text):
+        {ANGRY}
+        return {{"content": "more", "tool_calls": {calls}}}""",
+    )
+    assert read("Hi there") == Message(content="Hi there")
+
+
+@pytest.mark.parametrize("rest", ["return 5", "raise KeyError(1)"])
+def test_a_bad_rest_of_arguments_is_none(load: Load, rest: str) -> None:
+    start = f"return DeltaMessage(tool_calls=[{delta(name='f', arguments='{')}]) if not previous_text else None"
+    bad(load, f"{start}\n\n    def get_remaining_unstreamed_args(self):\n        {rest}")
+    assert read("x", reason="length") == Message(finish_reason="length")
+
+
+@pytest.mark.parametrize("answer", ["return 5", "return {}", "raise KeyError(1)", "return None"])
+def test_a_bad_change_to_the_request_is_none(load: Load, answer: str, caplog: pytest.LogCaptureFixture) -> None:
+    bad(
+        load,
+        f"return DeltaMessage(content=delta_text)\n\n    def adjust_request(self, request):\n        {answer}",
+    )
+    assert read("Hi there") == Message(content="Hi there")
+    assert ("The parser Bad failed" in caplog.text) == (answer != "return None")
+
+
+STRIPS = "return ExtractedToolCallInformation(tools_called=False, tool_calls=[], content={})"
+
+
+@pytest.mark.parametrize("content", ["model_output.strip()", "model_output.lstrip()", "model_output.upper()"])
+@pytest.mark.parametrize("fails_at", [1, 4, 7, 10])
+def test_a_whole_reading_that_changes_the_text_loses_none_of_it(load: Load, content: str, fails_at: int) -> None:
+    failing = (
+        f"if len(current_text) > {fails_at}: raise KeyError(1)\n        return DeltaMessage(content=delta_text)"
+    )
+    bad(load, failing, STRIPS.format(content))
+    said = read("  Hi there,   you").content
+    assert said is not None
+    assert "".join(said.lower().split()) == "hithere,you"
+    if "strip" in content and fails_at >= 3:
+        assert said == "  Hi there,   you"
+
+
+def test_a_whole_reading_with_a_call_that_strips_adds_only_what_is_missing(load: Load) -> None:
+    failing = "if '[' in current_text: raise KeyError(1)\n        return DeltaMessage(content=delta_text)"
+    bad(load, failing, CALL.replace('"Hi"', "model_output.partition('[')[0].strip()"))
+    call = (ToolCall("", "f", "{}"),)
+    assert read("  Hi you[f]") == Message(None, "  Hi you", call, "tool_calls")
+    # The space was sent before the reading failed.
+    assert read("  Hi [f]") == Message(None, "  Hi ", call, "tool_calls")
 
 
 def test_a_parser_that_needs_more_than_a_tokenizer_cant_be_made(load: Load) -> None:
@@ -598,6 +718,26 @@ def test_the_older_names_of_the_methods(load: Load, stream: bool) -> None:
         """
     )
     assert think("Well.|Hi", stream) == Message("Well.", "Hi")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("method", ["extract_reasoning", "extract_reasoning_content"])
+def test_a_reasoning_parser_of_whole_outputs_reads_streams_at_their_end(
+    load: Load, method: str, stream: bool
+) -> None:
+    load(
+        f"""
+        from vllm.reasoning import ReasoningParser, ReasoningParserManager
+
+        @ReasoningParserManager.register_module("mine")
+        class Mine(ReasoningParser):
+            def {method}(self, model_output, request=None):
+                reasoning, _, content = model_output.partition("</t>")
+                return reasoning, content
+        """
+    )
+    parser = PluginParser(None, get_reasoning_parser("mine"), stream=stream)
+    assert Message.from_events(events(parser, "a</t>b")) == Message("a", "b")
 
 
 def test_a_prompt_that_closed_reasoning_leaves_only_content(load: Load) -> None:

@@ -193,6 +193,11 @@ def test_a_field_can_be_named() -> None:
     assert converted("openai", "hermes", {"raw": ""}, field="raw").row == {"raw": ""}
     with pytest.raises(RowError, match="`raw` must be the text that a model wrote; it is 3"):
         converted("hermes", "openai", {"raw": 3}, field="raw")
+    with pytest.raises(RowError, match="`nope`: the row has no such field; it has raw, text"):
+        converted("hermes", "openai", {"raw": "", "text": ""}, field="nope")
+    beside = {"raw": HERMES_CALL, "conversations": [{"from": "gpt", "value": "x"}]}
+    found = converted("hermes", "openai", beside, field="raw")
+    assert found.row == {**beside, "raw": [structured(arguments=ARGUMENTS)]}
 
 
 def test_a_rendered_prompt_decides_the_start_and_is_said_to_stay() -> None:
@@ -209,11 +214,13 @@ def test_lists_of_messages_are_found_under_each_of_their_names() -> None:
         "prompt": [ASKED],
         "chosen": [{"role": "assistant", "content": HERMES_CALL}],
         "rejected": [{"role": "assistant", "content": "No."}],
-        "completion": "not a list, but there are lists",
+        "completion": "Text.",
     }
     found = converted("hermes", "openai", row)
+    assert found == Converted(found.row)
     assert found.row == {
-        **row,
+        "prompt": [ASKED],
+        "completion": [structured(content="Text.")],
         "chosen": [structured(arguments=ARGUMENTS)],
         "rejected": [structured(content="No.")],
     }
@@ -226,6 +233,117 @@ def test_fields_beside_text_stay_fields() -> None:
     assert converted("hermes", "openai", {"messages": [thought]}).row == {
         "messages": [structured(reasoning="Hm.", arguments=ARGUMENTS)]
     }
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
+def test_reasoning_is_found_under_each_of_its_names(name: str) -> None:
+    row = {"messages": [{"role": "assistant", "content": "Hi.", name: "Hm."}]}
+    assert converted("hermes", "openai", row) == Converted(
+        {"messages": [structured(content="Hi.", reasoning="Hm.")]}
+    )
+    text = "<think>\nHm.\n</think>\n\nHi."
+    assert converted("openai", "hermes", row) == Converted({"messages": [{"role": "assistant", "content": text}]})
+
+
+def test_reasonings_that_differ_are_a_loss() -> None:
+    text = "<think>\nHm.\n</think>\n\nHi."
+    same = {"role": "assistant", "content": text, "reasoning": "Hm.", "thinking": "Hm."}
+    details = [{"type": "reasoning.text", "text": "H"}, {"type": "reasoning.text", "text": "m."}]
+    kept = {"messages": [structured(content="Hi.", reasoning="Hm.")]}
+    assert converted("hermes", "openai", {"messages": [{**same, "reasoning_details": details}]}) == Converted(kept)
+    for further in ({"thinking": "Oh."}, {"reasoning_details": [{"text": "Oh."}]}):
+        found = converted("hermes", "openai", {"messages": [{**same, **further}]})
+        assert found == Converted(kept, ("`messages[0]`: it has several reasonings, of which the first is kept",))
+    found = converted("hermes", "openai", {"messages": [{**structured(content=text), "reasoning": "Oh."}]})
+    assert found == Converted(
+        kept, ("`messages[0]`: the text has reasoning, so another one beside it is left out",)
+    )
+    hidden = {**same, "reasoning_details": [{"type": "reasoning.encrypted", "data": "xx"}]}
+    found = converted("hermes", "openai", {"messages": [hidden]})
+    assert found == Converted(kept, ("`messages[0]`: reasoning that is no text is left out",))
+
+
+@pytest.mark.parametrize("source", ["qwen3_5", "qwen3_thinking", "deepseek_v31", "hermes"])
+def test_text_beside_reasoning_that_is_a_field_is_no_reasoning(source: str) -> None:
+    row = {"messages": [structured(content="Hi.", reasoning="Hm.")]}
+    assert converted(source, "openai", row) == Converted(row)
+    row = {"messages": [structured(content="Hi.", reasoning="Hm.", arguments=ARGUMENTS)]}
+    assert converted(source, "openai", row) == Converted(row)
+
+
+def test_markup_beside_calls_that_are_fields_is_said_to_stay() -> None:
+    for content in (HERMES_CALL, "<think>Hm.</think>Hi."):
+        row = {"messages": [structured(content=content, arguments=ARGUMENTS)]}
+        assert converted("hermes", "openai", row) == Converted(
+            row, ("`messages[0]`: the text beside calls that are fields is not read; it stays content",)
+        )
+    row = {"messages": [structured(content="Hi.", arguments=ARGUMENTS)]}
+    assert converted("hermes", "openai", row) == Converted(row)
+    assert converted("qwen3_5", "openai", row) == Converted(row)
+
+
+def test_a_refusal_stays_one_where_there_are_fields() -> None:
+    row = {"messages": [{"role": "assistant", "content": None, "refusal": "No way."}]}
+    assert converted("hermes", "openai", row) == Converted(row)
+    assert converted("openai", "hermes", row) == Converted(
+        {"messages": [{"role": "assistant", "content": "No way."}]},
+        ("`messages[0]`: the refusal is written as content",),
+    )
+
+
+@pytest.mark.parametrize("role", ["model", "Assistant", "gpt"])
+def test_the_model_has_other_names(role: str) -> None:
+    row = {"messages": [{"role": role, "content": HERMES_CALL}]}
+    assert converted("hermes", "openai", row) == Converted({"messages": [structured(arguments=ARGUMENTS)]})
+    text = f"[TOOL_CALLS]get_weather[ARGS]{ARGUMENTS}"
+    assert converted("hermes", "mistral", row).row == {"messages": [{"role": role, "content": text}]}
+
+
+def test_a_role_that_nobody_knows_is_said() -> None:
+    row = {"messages": [{"role": "bot", "content": HERMES_CALL}]}
+    assert converted("hermes", "openai", row) == Converted(
+        row, ("`messages[0]`: nobody knows the role 'bot'; it stays as it is",)
+    )
+
+
+def test_the_older_spelling_of_calls_and_results() -> None:
+    call = {"role": "assistant", "content": None, "function_call": {"name": "get_weather", "arguments": ARGUMENTS}}
+    result = {"role": "function", "name": "get_weather", "content": "sunny"}
+    found = converted("openai", "openai", {"messages": [call, result]}).row
+    assert found is not None
+    said, answer = found["messages"]
+    assert "function_call" not in said
+    assert answer == {**result, "role": "tool", "tool_call_id": said["tool_calls"][0]["id"]}
+
+
+def test_all_that_a_row_has_of_the_model_is_converted() -> None:
+    read = [structured(arguments=ARGUMENTS)]
+    row = {"prompt": [ASKED], "completion": HERMES_CALL, "response": "Hi.", "messages": []}
+    assert converted("hermes", "openai", row) == Converted(
+        {**row, "completion": read, "response": [structured(content="Hi.")]}
+    )
+    both = {"messages": [ASKED], "conversations": [{"from": "gpt", "value": HERMES_CALL}]}
+    assert converted("hermes", "openai", both) == Converted(
+        both, ("`conversations` stays as it is: the row has `messages` already",)
+    )
+    there = converted("hermes", "mistral", both).row
+    assert there is not None
+    assert there["conversations"] == [{"from": "gpt", "value": f"[TOOL_CALLS]get_weather[ARGS]{ARGUMENTS}"}]
+    assert converted("hermes", "openai", {**both, "messages": []}).row == {"messages": read}
+    rendered = {"messages": [ASKED], "text": "<|im_start|>user\n?<|im_end|>\n<|im_start|>assistant\nHi.<|im_end|>"}
+    assert converted("hermes", "openai", rendered) == Converted(
+        rendered, ("`text` is rendered for hermes and stays as it is",)
+    )
+
+
+@pytest.mark.parametrize("name", ["функция", "2fast", "a b", "mcp/x"])
+def test_without_tools_every_name_is_one(name: str) -> None:
+    text = json.dumps({"name": name, "parameters": {}}, ensure_ascii=False)
+    found = converted("llama3_json", "openai", {"text": text})
+    assert found.row is not None
+    assert found.losses == ()
+    (message,) = found.row["text"]
+    assert [call["function"]["name"] for call in message["tool_calls"]] == [name]
 
 
 def test_results_get_the_ids_of_their_calls() -> None:
@@ -278,6 +396,16 @@ def test_conversations_stay_conversations_as_long_as_they_are_text() -> None:
     assert found.row["conversations"] == [*turns[:2], call, turns[3], call, call, turns[6]]
 
 
+def test_other_fields_of_a_turn_stay() -> None:
+    turns = [{"from": "human", "value": "?", "weight": 1}, {"from": "model", "value": HERMES_CALL, "weight": 0}]
+    found = converted("hermes", "openai", {"conversations": turns}).row
+    asked, said = {"role": "user", "content": "?", "weight": 1}, structured(arguments=ARGUMENTS)
+    assert found == {"messages": [asked, {**said, "weight": 0}]}
+    written = converted("hermes", "mistral", {"conversations": turns}).row
+    text = f"[TOOL_CALLS]get_weather[ARGS]{ARGUMENTS}"
+    assert written == {"conversations": [turns[0], {**turns[1], "value": text}]}
+
+
 def test_conversations_become_messages_with_fields() -> None:
     found = converted("hermes", "openai", SHARED)
     assert found.row is not None
@@ -301,6 +429,15 @@ def test_conversations_become_messages_with_fields() -> None:
         ({"text": "x", "tools": ["f"]}, r"`tools\[0\]` must be a function tool with a name"),
         ({"messages": [{"role": "assistant", "content": 3}]}, r"`messages\[0\].content` must be a string"),
         ({"conversations": ["x"]}, r"`conversations\[0\]` must have a text `value` and be `from` one of human"),
+        ({"conversations": [{"from": ["gpt"], "value": ""}]}, r"`conversations\[0\]` must have"),
+        ({"messages": 5}, "`messages` must be a list of messages; it is 5"),
+        ({"messages": [ASKED, {"content": "x"}]}, r"`messages\[1\]` must be an object with a `role`; it is {"),
+        ({"messages": [{"role": ["user"]}]}, r"`messages\[0\]` must be an object with a `role`"),
+        ({"chosen": [ASKED, "x"]}, r"`chosen\[1\]` must be an object with a `role`; it is 'x'"),
+        (
+            {"messages": [{"role": "assistant", "thinking": 3}]},
+            r"`messages\[0\].thinking` must be a string; it is 3",
+        ),
         ({"conversations": [{"from": "cat", "value": ""}]}, r"`conversations\[0\]` must have"),
         ({"conversations": [{"from": "gpt", "value": 3}]}, r"`conversations\[0\]` must have"),
         ({"conversations": [{"from": "function_call", "value": "x"}]}, r"`conversations\[0\]` must be JSON"),

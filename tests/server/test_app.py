@@ -12,10 +12,11 @@ import pytest
 
 import unspool
 from tests.server.serving import HELLO, ScriptedEngine, client, served
+from unspool.compat.following import DEFAULT_FORMAT
 from unspool.engines.base import Chunk
 from unspool.engines.replay import Recording, ReplayEngine
 from unspool.server.app import create_app
-from unspool.server.service import DEFAULT_FORMAT, Service, Settings
+from unspool.server.service import Service, Settings
 from unspool.server.template import BadTemplateError
 
 RECORDINGS = [Recording("org/recording", "Hi", model="org/model"), Recording("b", "Hi")]

@@ -11,8 +11,8 @@ from typing import IO, Any
 import click
 
 import unspool
-from unspool.cli.options import complete_format, load_tools
-from unspool.cli.output import visible
+from unspool.cli.options import complete_format, json_fault, load_tools
+from unspool.cli.output import json_line, replacing, visible
 from unspool.convert import OPENAI, Converter, RowError
 from unspool.convert.converter import Dialect
 
@@ -71,33 +71,27 @@ def convert(
     What the target can't carry is told on standard error, with the line and the reason; a row that can't be
     written at all is left out.
     """
-    if output is not None and file != "-" and output.resolve() == Path(file).resolve():
-        raise click.UsageError("--output is the file that is read; give another one")
     if target != OPENAI and target.start.strip():
         click.echo(f"Note: the text goes on after {target.start!r}, with which prompts of {target} end.", err=True)
     converter = Converter(source, target, field=field, tools=None if tools is None else load_tools(tools))
     count: Counter[str] = Counter()
-    try:
-        with click.open_file(file, encoding="utf-8-sig") as lines, _opened(output) as out:
-            for number, row in _rows(lines):
-                count["rows"] += 1
-                try:
-                    converted = converter.convert(row)
-                except RowError as error:
-                    raise click.UsageError(f"line {number}: {error}") from None
-                for loss in converted.losses:
-                    click.echo(f"line {number}: {visible(loss)}", err=True)
-                count["lossy"] += bool(converted.losses)
-                if converted.row is None:
-                    count["left out"] += 1
-                else:
-                    out.write(json.dumps(converted.row, ensure_ascii=False) + "\n")
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{click.format_filename(file)}: not UTF-8 text: {error.reason}") from None
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise click.UsageError(f"{error.filename or file}: {error.strerror}") from None
+    with click.open_file(file, "rb") as lines, replacing(output) as out:
+        for number, row in _rows(lines, click.format_filename(file)):
+            count["rows"] += 1
+            try:
+                converted = converter.convert(row)
+                line = None if converted.row is None else json_line(converted.row)
+            except RowError as error:
+                raise click.UsageError(f"line {number}: {error}") from None
+            except RecursionError:
+                raise click.UsageError(f"line {number}: nested too deeply") from None
+            for loss in converted.losses:
+                click.echo(f"line {number}: {visible(loss)}", err=True)
+            count["lossy"] += bool(converted.losses)
+            if line is None:
+                count["left out"] += 1
+            else:
+                out.write(line + "\n")
     click.echo(
         f"{count['rows']} rows: {count['rows'] - count['lossy']} without loss, "
         f"{count['lossy'] - count['left out']} with losses, {count['left out']} left out",
@@ -106,19 +100,20 @@ def convert(
     ctx.exit(1 if strict and count["lossy"] else 0)
 
 
-def _opened(path: Path | None) -> Any:
-    if path is None:
-        return click.open_file("-", "w", encoding="utf-8")
-    return path.open("w", encoding="utf-8", newline="\n")
-
-
-def _rows(lines: IO[str]) -> Iterator[tuple[int, Any]]:
+def _rows(lines: IO[bytes], file: str) -> Iterator[tuple[int, Any]]:
     """Each row with the number of its line; empty lines are none."""
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield number, json.loads(line)
-            except json.JSONDecodeError as error:
-                raise click.UsageError(f"line {number}, column {error.colno}: not JSON: {error.msg}") from None
-            except RecursionError:
-                raise click.UsageError(f"line {number}: nested too deeply") from None
+    number = 0
+    try:
+        for number, line in enumerate(lines, 1):
+            # Editors on Windows put a byte order mark before the first row.
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            if text.strip():
+                yield number, json.loads(text)
+    except OSError as error:
+        raise click.UsageError(f"cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"line {number}: byte {error.start} is not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise click.UsageError(f"line {number}, column {error.colno}: {json_fault(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"line {number}: {json_fault(error)}") from None

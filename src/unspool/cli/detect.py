@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 import unspool
+from unspool.cli.options import json_fault
 from unspool.cli.output import is_for_people, json_option, print_json, terminal, visible
 
 
@@ -26,6 +27,8 @@ def detect(path: Path, as_json: bool) -> None:
         raise click.ClickException(str(error)) from None
     except unspool.CheckpointError as error:
         raise click.UsageError(str(error)) from None
+    except ValueError as error:
+        raise click.UsageError(f"{click.format_filename(path)}: {json_fault(error)}") from None
     if is_for_people(as_json):
         from rich.text import Text
 

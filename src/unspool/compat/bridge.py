@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from unspool.compat.calls import CallLog
+from unspool.compat.calls import CallLog, Told, told
 from unspool.compat.following import plain
 from unspool.compat.interface import ReasoningParser, ToolParser
 from unspool.compat.mlx import is_mlx
-from unspool.compat.plugins import build_reasoning_parser, build_tool_parser, fitted, imports_of
+from unspool.compat.plugins import FAULTS, build_reasoning_parser, build_tool_parser, fitted, imports_of
 from unspool.compat.reasoning import FormatReasoningParser
 from unspool.compat.records import ChatCompletionRequest
 from unspool.compat.tokenizer import Pieces, TextTokenizer, tokenizer_for_plugins
@@ -56,7 +56,8 @@ class _Views:
 class PluginParser:
     """Reads one generation with a tool parser, a reasoning parser, or both.
 
-    ``stream`` false reads the output whole at its end, with the methods for that. ``prompt`` is the rendered
+    ``stream`` false reads the output whole at its end, with the methods for that; so is what a parser has no
+    methods for streams. ``prompt`` is the rendered
     prompt or its end. ``tokenizer`` is the engine's, if it gives ids. ``stops`` are texts that end a turn and
     are no content. Raises :class:`PluginError` if a parser can't be made.
     """
@@ -83,7 +84,7 @@ class PluginParser:
             self._reasoner = build_reasoning_parser(reasoning_parser, shown, tools, prompt, kwargs)
         if tool_parser is not None and tools and self._request.tool_choice != "none":
             self._caller = build_tool_parser(tool_parser, shown, tools)
-        self._stream = stream
+        self._stream = stream and (self._reasoner is None or _splits_streams(self._reasoner))
         self._failed: set[str] = set()
         self._adjust()
         self._detokenizer = Detokenizer(tokenizer) if tokenizer is not None else None
@@ -197,9 +198,8 @@ class PluginParser:
             return self._show_rest(text, ids)
         reasoner = self._reasoner
         events: list[Event] = []
-        method = _method(reasoner, "extract_reasoning_streaming", "extract_reasoning_content_streaming")
         shown = views[:3] if is_mlx(reasoner) else views
-        delta = self._try(reasoner, lambda: _parts(fitted(method, shown)))
+        delta = self._try(reasoner, lambda: _parts(fitted(_streaming_method(reasoner), shown)))
         if delta is None:
             # From here on nobody tells reasoning from content.
             self._over = True
@@ -253,7 +253,7 @@ class PluginParser:
             with imports_of(type(caller)):
                 delta = _parts(fitted(caller.extract_tool_calls_streaming, (*views, self._request)))
             return self._say_delta(delta)
-        except Exception as error:
+        except FAULTS as error:
             if isinstance(error, NotImplementedError):
                 self._complain(caller, "does not stream; what it reads is sent at the end")
             else:
@@ -268,7 +268,7 @@ class PluginParser:
         self._content.append(text)
         return [ContentDelta(text)]
 
-    def _say_delta(self, delta: tuple[str, str, list[Any]]) -> list[Event]:
+    def _say_delta(self, delta: tuple[str, str, list[Told]]) -> list[Event]:
         reasoning, content, calls = delta
         events: list[Event] = [ReasoningDelta(reasoning)] if reasoning else []
         events += self._say(content)
@@ -291,7 +291,8 @@ class PluginParser:
             text = self._rest.text
             final = self._try(caller, lambda: _parts(_flush(caller, "finalize_streaming", reason, text)))
             events += self._say_delta(final) if final else []
-            events += self._calls.rest(self._try(caller, caller.get_remaining_unstreamed_args) or "")
+            left = self._try(caller, lambda: _text(caller.get_remaining_unstreamed_args()))
+            events += self._calls.rest(left or "")
         return events
 
     def _read_whole(self) -> list[Event]:
@@ -301,8 +302,7 @@ class PluginParser:
         reasoning: Any = None
         content: Any = text
         if reasoner is not None:
-            method = _method(reasoner, "extract_reasoning", "extract_reasoning_content")
-            split = self._try(reasoner, lambda: _two(fitted(method, (text, self._request))))
+            split = self._try(reasoner, lambda: _two(fitted(_whole_method(reasoner), (text, self._request))))
             reasoning, content = split or (None, text)
         events: list[Event] = [ReasoningDelta(reasoning)] if reasoning else []
         self._rest.text = content or ""
@@ -321,8 +321,10 @@ class PluginParser:
             return []
         found = self._try(caller, lambda: _whole(caller.extract_tool_calls(text, self._request)))
         if found is None:
-            return self._say(text[self._read :]) if self._waits else []
-        content, calls = found
+            lost = self._waits or not (self._content or self._calls.count)
+            return self._say(text[self._read if self._waits else 0 :]) if lost else []
+        calls = found[1]
+        content = self._content_of(*found, cut=cut)
         events: list[Event] = []
         sent = "".join(self._content)
         if content.startswith(sent) and (self._waits or not content[len(sent) :].isspace()):
@@ -330,8 +332,21 @@ class PluginParser:
         if not self._waits and len(calls) > self._calls.count:
             self._complain(caller, "held calls back to the end of the stream; they follow now")
         for number, call in enumerate(calls):
-            events += self._calls.whole(number, *_call(call))
+            events += self._calls.whole(number, call)
         return events
+
+    def _content_of(self, content: str, calls: list[Told], *, cut: bool) -> str:
+        """The content of the output as a whole: what the plugin reads as that, unless text would be lost."""
+        sent = "".join(self._content)
+        unread = sent + self._rest.text[self._read :] if self._waits else self._rest.text
+        if calls and not cut and not any(call.counts for call in calls) and (self._waits or not self._calls.count):
+            return unread
+        if self._waits and not content.startswith(sent):
+            # Many strip a whole output and stream it as it is.
+            content = sent[: len(sent) - len(sent.lstrip())] + content
+            if not calls and not content.startswith(sent):
+                return unread
+        return content
 
     # ---- faults
 
@@ -340,11 +355,11 @@ class PluginParser:
         try:
             with imports_of(type(parser)):
                 return do()
-        except Exception as error:
+        except FAULTS as error:
             self._complain(parser, "failed; what it does not read is content", error)
             return None
 
-    def _complain(self, parser: Any, what: str, error: Exception | None = None) -> None:
+    def _complain(self, parser: Any, what: str, error: BaseException | None = None) -> None:
         if what in self._failed:
             return
         self._failed.add(what)
@@ -359,13 +374,17 @@ class PluginParser:
         for parser in (self._reasoner, self._caller):
             adjust = getattr(parser, "adjust_request", None)
             if adjust is not None and not is_mlx(parser):
-                adjusted = self._try(parser, partial(adjust, self._request))
-                self._request = self._request if adjusted is None else adjusted
+                self._request = self._try(parser, partial(_adjusted, adjust, self._request)) or self._request
 
 
 def _streams(parser: ToolParser) -> bool:
     own = getattr(type(parser), "extract_tool_calls_streaming", ToolParser.extract_tool_calls_streaming)
     return own is not ToolParser.extract_tool_calls_streaming
+
+
+def _splits_streams(reasoner: ReasoningParser) -> bool:
+    own = _streaming_method(reasoner)
+    return getattr(own, "__func__", own) is not ReasoningParser.extract_reasoning_streaming
 
 
 def _method(parser: Any, name: str, older: str) -> Any:
@@ -381,6 +400,22 @@ def _method(parser: Any, name: str, older: str) -> Any:
     return getattr(parser, name)
 
 
+def _streaming_method(reasoner: Any) -> Any:
+    return _method(reasoner, "extract_reasoning_streaming", "extract_reasoning_content_streaming")
+
+
+def _whole_method(reasoner: Any) -> Any:
+    return _method(reasoner, "extract_reasoning", "extract_reasoning_content")
+
+
+def _adjusted(adjust: Callable[[Any], Any], request: Any) -> Any:
+    """The request that a parser makes of one; ``None`` if it answers none, as it may."""
+    adjusted = adjust(request)
+    if adjusted is not None and not isinstance(adjusted, type(request)):
+        raise TypeError(f"a request must be adjusted to a request, not {adjusted!r}")
+    return adjusted
+
+
 def _flush(parser: Any, name: str, reason: str | None, *arguments: Any) -> Any:
     if isinstance(parser, FormatToolParser | FormatReasoningParser):
         return parser.finish(reason)
@@ -388,20 +423,24 @@ def _flush(parser: Any, name: str, reason: str | None, *arguments: Any) -> Any:
     return fitted(method, arguments) if callable(method) else None
 
 
-def _parts(delta: Any) -> tuple[str, str, list[Any]]:
+def _parts(delta: Any) -> tuple[str, str, list[Told]]:
     """Reasoning, content and calls of a delta. Raises ``TypeError`` for what is none."""
     if delta is None:
         return "", "", []
-    told = plain(delta)
-    if not isinstance(told, Mapping):
+    given = plain(delta)
+    if not isinstance(given, Mapping):
         raise TypeError(f"a delta must be a DeltaMessage, an object or None, not {delta!r}")
-    reasoning = told.get("reasoning")
+    reasoning = given.get("reasoning")
     if reasoning is None:
-        reasoning = told.get("reasoning_content")
-    calls = told.get("tool_calls") or []
+        reasoning = given.get("reasoning_content")
+    return _text(reasoning), _text(given.get("content")), _calls(given)
+
+
+def _calls(given: Mapping[str, Any]) -> list[Told]:
+    calls = given.get("tool_calls") or []
     if not isinstance(calls, list | tuple):
-        raise TypeError(f"the calls of a delta must be a list, not {calls!r}")
-    return _text(reasoning), _text(told.get("content")), list(calls)
+        raise TypeError(f"the calls must be a list, not {calls!r}")
+    return [told(call) for call in calls]
 
 
 def _text(value: Any) -> str:
@@ -415,17 +454,9 @@ def _two(split: Any) -> tuple[str | None, str | None]:
     return _text(reasoning) or None, _text(content) or None
 
 
-def _whole(found: Any) -> tuple[str, list[Any]]:
+def _whole(found: Any) -> tuple[str, list[Told]]:
     """Content and calls of a whole output. Raises ``TypeError`` for what is none."""
-    told = plain(found)
-    if not isinstance(told, Mapping):
+    given = plain(found)
+    if not isinstance(given, Mapping):
         raise TypeError(f"an output must be read as ExtractedToolCallInformation, not {found!r}")
-    calls = told.get("tool_calls") or [] if told.get("tools_called", True) else []
-    return _text(told.get("content")), list(calls)
-
-
-def _call(call: Any) -> tuple[Any, Any, Any]:
-    """Name, arguments and id of a whole call."""
-    told = plain(call) or {}
-    function = plain(told.get("function")) or told
-    return function.get("name"), function.get("arguments"), told.get("id")
+    return _text(given.get("content")), _calls(given) if given.get("tools_called", True) else []

@@ -20,8 +20,9 @@ from unspool.parsing.tokens import Detokenizer
 
 _TAIL = 64
 """How many characters of the text are compared, to notice that it is another text."""
-FALLBACK = "hermes"
-"""The format of templates that show none: what most small models were taught."""
+DEFAULT_FORMAT = "hermes"
+"""The format of templates that show none: what most small models were taught, and what the server's built-in tool
+prompt asks for."""
 
 
 class Following:
@@ -144,8 +145,14 @@ def format_shown_by(tokenizer: Any) -> Format:
     # Logging takes a while to import, which a known template need not wait for.
     from logging import getLogger
 
-    getLogger(__name__).warning("%s: reading %s", why, FALLBACK)
-    return get_format(FALLBACK)
+    getLogger(__name__).warning("%s: reading %s", why, DEFAULT_FORMAT)
+    return get_format(DEFAULT_FORMAT)
+
+
+def class_name(fmt: Format | None, kind: str) -> str:
+    """The name of a format's parser class of this kind; ``None``: of the one that a chat template shows."""
+    words = (fmt.name if fmt else "auto").replace("+", "_").split("_")
+    return "".join(word.capitalize() for word in words) + kind
 
 
 def open_block(fmt: Format, tail: str) -> Reasoning | None:

@@ -124,6 +124,13 @@ class _Manager:
         return found
 
 
+def _import_plugin(plugin_path: str) -> None:
+    """Loads a plugin file, which registers its parsers. Raises :class:`PluginError`."""
+    from unspool.compat.plugins import load_plugin
+
+    load_plugin(plugin_path)
+
+
 class ToolParserManager(_Manager):
     """Tool parsers by name."""
 
@@ -141,12 +148,7 @@ class ToolParserManager(_Manager):
         found: type[ToolParser] = cls._get(name, tool_parser_of)
         return found
 
-    @classmethod
-    def import_tool_parser(cls, plugin_path: str) -> None:
-        """Loads a plugin file, which registers its parsers. Raises :class:`PluginError`."""
-        from unspool.compat.plugins import load_plugin
-
-        load_plugin(plugin_path)
+    import_tool_parser = staticmethod(_import_plugin)
 
 
 class ReasoningParserManager(_Manager):
@@ -166,12 +168,7 @@ class ReasoningParserManager(_Manager):
         found: type[ReasoningParser] = cls._get(name, reasoning_parser_of)
         return found
 
-    @classmethod
-    def import_reasoning_parser(cls, plugin_path: str) -> None:
-        """Loads a plugin file, which registers its parsers. Raises :class:`PluginError`."""
-        from unspool.compat.plugins import load_plugin
-
-        load_plugin(plugin_path)
+    import_reasoning_parser = staticmethod(_import_plugin)
 
 
 def get_tool_parser(name: str) -> type[ToolParser]:

@@ -24,6 +24,8 @@ class PluginError(Exception):
     """A plugin can't be used; the text names the file or the parser, and says why in one line."""
 
 
+FAULTS = (Exception, SystemExit)
+"""What a plugin's fault may raise: a plugin that exits must not take the server with it."""
 _late: set[str] = set()
 """Names of plugin modules that import from their engine inside functions."""
 
@@ -54,7 +56,11 @@ def _load_file(path: Path) -> ModuleType:
     except (OSError, UnicodeDecodeError) as error:
         raise PluginError(f"The plugin {path} can't be read: {error}.") from None
     except SyntaxError as error:
-        raise PluginError(f"{path}, line {error.lineno}: {error.msg}.") from None
+        # A null byte has no line.
+        where = str(path) if error.lineno is None else f"{path}, line {error.lineno}"
+        raise PluginError(f"{where}: {error.msg}.") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise PluginError(f"{path}: {_named(error)}.") from None
     name = path.stem
     taken = name in sys.modules and sys.modules[name] not in plugin_modules
     if taken or name in sys.stdlib_module_names:
@@ -68,7 +74,7 @@ def _load_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except FAULTS as error:
         del sys.modules[name]
         raise PluginError(_what_failed(path, error)) from error
     if _imports_late(tree):
@@ -79,11 +85,13 @@ def _load_file(path: Path) -> ModuleType:
 def _load_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except Exception as error:
-        raise PluginError(f"The plugin {name!r} can't be imported: {error}. A file must end in .py.") from error
+    except FAULTS as error:
+        raise PluginError(
+            f"The plugin {name!r} can't be imported: {_named(error)}. A file must end in .py."
+        ) from error
 
 
-def _what_failed(path: Path, error: Exception) -> str:
+def _what_failed(path: Path, error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     where = f"{path}, line {lines[-1]}" if lines else str(path)
@@ -93,7 +101,11 @@ def _what_failed(path: Path, error: Exception) -> str:
         if engine:
             return f"{where}: {error}. unspool doesn't stand in for that; install {engine.replace('_', '-')}."
         return f"{where}: {error}. Install what the plugin needs."
-    return f"{where}: {type(error).__name__}: {error}."
+    return f"{where}: {_named(error)}."
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _imports_late(tree: ast.Module) -> bool:
@@ -185,5 +197,5 @@ def _build(kind: type, arguments: tuple[Any, ...], **named: Any) -> Any:
     try:
         with imports_of(kind):
             return fitted(kind, arguments, **named)
-    except Exception as error:
-        raise PluginError(f"The parser {kind.__name__} can't be made: {type(error).__name__}: {error}.") from error
+    except FAULTS as error:
+        raise PluginError(f"The parser {kind.__name__} can't be made: {_named(error)}.") from error

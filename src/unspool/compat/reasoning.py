@@ -8,6 +8,7 @@ from typing import Any
 
 from unspool.compat.following import (
     Following,
+    class_name,
     format_shown_by,
     open_block,
     parser_of,
@@ -242,5 +243,5 @@ def _delta(reasoning: str, rest: str) -> DeltaMessage | None:
 @lru_cache(maxsize=256)
 def reasoning_parser_of(fmt: Format | None) -> type[FormatReasoningParser]:
     """The reasoning parser class of a format; ``None``: of the one that the tokenizer's chat template shows."""
-    name = "".join(part.capitalize() for part in (fmt.name if fmt else "auto").replace("+", "_").split("_"))
-    return type(f"{name}ReasoningParser", (FormatReasoningParser,), {"format": fmt, "__module__": __name__})
+    body = {"format": fmt, "__module__": __name__}
+    return type(class_name(fmt, "ReasoningParser"), (FormatReasoningParser,), body)

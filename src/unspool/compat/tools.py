@@ -6,7 +6,15 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from unspool.compat.following import Following, format_shown_by, open_block, parser_of, readable, vocabulary
+from unspool.compat.following import (
+    Following,
+    class_name,
+    format_shown_by,
+    open_block,
+    parser_of,
+    readable,
+    vocabulary,
+)
 from unspool.compat.interface import Ids, ToolParser
 from unspool.compat.records import (
     DeltaFunctionCall,
@@ -193,6 +201,5 @@ def _joined(first: DeltaMessage | None, second: DeltaMessage | None) -> DeltaMes
 @lru_cache(maxsize=256)
 def tool_parser_of(fmt: Format | None) -> type[FormatToolParser]:
     """The tool parser class of a format; ``None``: of the format that the tokenizer's chat template shows."""
-    name = "".join(part.capitalize() for part in (fmt.name if fmt else "auto").replace("+", "_").split("_"))
     body = {"format": fmt, "extra_stop_tokens": list(fmt.stops) if fmt else [], "__module__": __name__}
-    return type(f"{name}ToolParser", (FormatToolParser,), body)
+    return type(class_name(fmt, "ToolParser"), (FormatToolParser,), body)

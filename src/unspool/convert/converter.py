@@ -7,7 +7,6 @@ with the target's parser. So whatever the target can't carry shows, whether anyb
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -16,15 +15,15 @@ import unspool
 from unspool.convert import rows
 from unspool.formats.evidence import openers
 from unspool.formats.writer import WriteError, write
-from unspool.message import Message, ToolCall, same_call
+from unspool.message import Message, ToolCall, is_object, same_call
 from unspool.parsing.declaration import ChannelCalls, Format, TaggedCalls
+from unspool.parsing.opencall import is_new_call_id
+from unspool.parsing.schema import AnyTool
+from unspool.surfaces.fields import show
 
 OPENAI: Literal["openai"] = "openai"
 Dialect: TypeAlias = Format | Literal["openai"]
 """How the model's words stand in a row: as text in a format, or as OpenAI's fields."""
-
-_WORD = re.compile(r"[A-Za-z_][\w.-]*")
-_INVENTED_ID = re.compile(r"call_[0-9a-f]{24}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +67,22 @@ class Converter:
 
 
 class _Row:
-    """The conversion of one row: its tools, its losses so far, and the ids of its calls."""
+    """The conversion of one row: its tools, its losses so far, the ids of its calls, and fields that went."""
 
     def __init__(self, converter: Converter, tools: list[Mapping[str, Any]] | None) -> None:
         self._source, self._target = converter.source, converter.target
         self._tools = tools
         self._losses: list[str] = []
         self._calls = 0
+        self._renamed: set[str] = set()
 
     def converted(self, row: Mapping[str, Any], field: str | None) -> Converted:
         try:
             changed = self._changed(row, field)
         except _CannotCarryError as error:
             return Converted(None, (*self._losses, str(error)))
-        kept = {name: value for name, value in row.items() if name not in changed}
-        if rows.CONVERSATIONS in kept and "messages" in changed:
-            del kept[rows.CONVERSATIONS]
+        gone = {*changed, *self._renamed}
+        kept = {name: value for name, value in row.items() if name not in gone}
         order = {name: i for i, name in enumerate(row)}
         both = sorted({**kept, **changed}.items(), key=lambda item: order.get(item[0], -1))
         return Converted(dict(both), tuple(dict.fromkeys(self._losses)))
@@ -91,78 +90,124 @@ class _Row:
     def _changed(self, row: Mapping[str, Any], field: str | None) -> dict[str, Any]:
         """The fields of the row that are not what they were."""
         if field is not None:
-            if not isinstance(row.get(field), str):
-                raise rows.RowError(f"`{field}` must be the text that a model wrote; it is {row.get(field)!r:.60}")
+            if field not in row:
+                raise rows.RowError(f"`{field}`: the row has no such field; it has {_fields(row)}")
+            if not isinstance(row[field], str):
+                raise rows.RowError(f"`{field}` must be the text that a model wrote; it is {show(row[field])}")
             return {field: self._text(row[field], row, field)}
         lists = rows.message_lists(row)
-        if lists:
-            return {name: self._messages(messages, name) for name, messages in lists.items()}
-        if isinstance(row.get(rows.CONVERSATIONS), list):
-            return self._conversations(row[rows.CONVERSATIONS])
+        changed: dict[str, Any] = {name: self._messages(messages, name) for name, messages in lists.items()}
+        turns = row.get(rows.CONVERSATIONS)
+        if isinstance(turns, list) and self._target == OPENAI and changed.get("messages"):
+            self._losses.append(f"`{rows.CONVERSATIONS}` stays as it is: the row has `messages` already")
+            changed[rows.CONVERSATIONS] = turns
+        elif isinstance(turns, list):
+            changed |= self._conversations(turns)
         for name in rows.TEXT_FIELDS:
             if isinstance(row.get(name), str):
-                return {name: self._text(row[name], row, name)}
+                changed[name] = self._text(row[name], row, name)
+        if changed:
+            return changed
+        if row.get("messages") is not None:
+            raise rows.RowError(f"`messages` must be a list of messages; it is {show(row['messages'])}")
         raise rows.RowError(
             f"a row must have {rows.MESSAGE_FIELDS[0]!r}, {rows.CONVERSATIONS!r}, or text in one of "
-            f"{', '.join(rows.TEXT_FIELDS)} (--field names another); this one has {', '.join(row) or 'nothing'}"
+            f"{', '.join(rows.TEXT_FIELDS)} (--field names another); this one has {_fields(row)}"
         )
 
-    def _messages(self, messages: list[Any], name: str) -> list[Any]:
+    def _messages(self, messages: list[Mapping[str, Any]], name: str) -> list[Any]:
         said: list[Any] = []
         for i, message in enumerate(messages):
-            if message["role"] != "assistant":
-                said.append(dict(message))
-                continue
             where = f"{name}[{i}]"
-            written = self._written(self._read_message(rows.said_in(message, where), where), where)
-            if isinstance(written, str):
-                written = {"role": "assistant", "content": written}
-            kept = ("role", "content", "tool_calls", "function_call", "refusal", *_REASONING_FIELDS)
-            said.append({**written, **{key: value for key, value in message.items() if key not in kept}})
+            role = rows.role_of(message["role"])
+            if role is None:
+                self._losses.append(f"`{where}`: nobody knows the role {message['role']!r}; it stays as it is")
+            said.append(self._said(message, where) if role == "assistant" else dict(message))
         return rows.answered(said) if self._target == OPENAI else said
+
+    def _said(self, message: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """An assistant's message in the target's dialect."""
+        found = rows.said_in(message, where)
+        refusal = message.get("refusal")
+        if self._target != OPENAI and found.content is None and isinstance(refusal, str) and refusal:
+            self._losses.append(f"`{where}`: the refusal is written as content")
+            found = replace(found, content=refusal)
+            message = {name: value for name, value in message.items() if name != "refusal"}
+        if len(rows.reasonings_in(message)) > 1:
+            self._losses.append(f"`{where}`: it has several reasonings, of which the first is kept")
+        if rows.has_hidden_reasoning(message):
+            self._losses.append(f"`{where}`: reasoning that is no text is left out")
+        written = self._written(self._read_message(found, where), where)
+        if isinstance(written, str):
+            written = {"role": message["role"], "content": written}
+        kept = ("role", "content", "tool_calls", "function_call", *rows.REASONING_FIELDS)
+        return {**written, **{key: value for key, value in message.items() if key not in kept}}
 
     def _conversations(self, turns: list[Any]) -> dict[str, Any]:
         """ShareGPT stays ShareGPT while what the model says is text; with OpenAI's fields it becomes messages."""
-        said: list[Any] = []
-        for i, turn in enumerate(turns):
-            where = f"{rows.CONVERSATIONS}[{i}]"
-            speaker = turn.get("from") if isinstance(turn, Mapping) else None
-            if speaker not in rows.SPEAKERS or not isinstance(turn.get("value"), str):
-                raise rows.RowError(
-                    f"`{where}` must have a text `value` and be `from` one of {', '.join(rows.SPEAKERS)}"
-                )
-            role, value = rows.SPEAKERS[speaker], turn["value"]
-            if role != "assistant":
-                said.append({"role": role, "content": value} if self._target == OPENAI else dict(turn))
-                continue
-            if speaker == "function_call":
-                message = Message(tool_calls=rows.function_calls(value, where))
-            else:
-                message = self._read_message(Message(content=value or None), where)
-            written = self._written(message, where)
-            said.append({"from": "gpt", "value": written} if isinstance(written, str) else written)
-        if self._target == OPENAI:
-            return {"messages": rows.answered(said)}
-        return {rows.CONVERSATIONS: said}
+        said = [self._turn(turn, f"{rows.CONVERSATIONS}[{i}]") for i, turn in enumerate(turns)]
+        if self._target != OPENAI:
+            return {rows.CONVERSATIONS: said}
+        self._renamed.add(rows.CONVERSATIONS)
+        return {"messages": rows.answered(said)}
+
+    def _turn(self, turn: Any, where: str) -> dict[str, Any]:
+        """A turn of ShareGPT, or the message that it becomes."""
+        speaker = turn.get("from") if isinstance(turn, Mapping) else None
+        role = rows.role_of(speaker)
+        if role is None or not isinstance(turn.get("value"), str):
+            raise rows.RowError(
+                f"`{where}` must have a text `value` and be `from` one of {', '.join(rows.SPEAKERS)}"
+            )
+        value = turn["value"]
+        further = {name: said for name, said in turn.items() if name not in ("from", "value")}
+        if role != "assistant":
+            return {**further, "role": role, "content": value} if self._target == OPENAI else dict(turn)
+        if speaker == "function_call":
+            message = Message(tool_calls=rows.function_calls(value, where))
+        else:
+            message = self._read_message(Message(content=value or None), where)
+        written = self._written(message, where)
+        if not isinstance(written, str):
+            return {**written, **{name: said for name, said in further.items() if name not in written}}
+        return {**turn, "from": "gpt" if speaker == "function_call" else speaker, "value": written}
 
     def _text(self, text: str, row: Mapping[str, Any], name: str) -> Any:
+        if self._is_rendered(text) and rows.message_lists(row):
+            self._losses.append(f"`{name}` is rendered for {self._source} and stays as it is")
+            return text
         prompt = row.get("prompt")
         prompt = prompt if isinstance(prompt, str) else None
-        if prompt is not None and self._source != OPENAI and any(turn in prompt for turn in self._source.turns):
+        if prompt is not None and self._is_rendered(prompt):
             self._losses.append(f"`prompt` is rendered for {self._source} and stays as it is")
         else:
             prompt = None
         written = self._written(self._read_message(Message(content=text or None), name, prompt), name)
         return written if isinstance(written, str) else [written]
 
+    def _is_rendered(self, text: str) -> bool:
+        """Whether a text is a whole conversation as the source's template writes it."""
+        return self._source != OPENAI and any(turn in text for turn in self._source.turns)
+
     def _read_message(self, message: Message, where: str, prompt: str | None = None) -> Message:
         """What a message says once its text is read as the source writes; calls that are fields already stay."""
-        if self._source == OPENAI or message.content is None or message.tool_calls:
+        if self._source == OPENAI or message.content is None:
             return message
         text = message.content
-        tools = self._tools if self._tools is not None else _every_word(text)
+        if (message.reasoning or message.tool_calls) and _never_ends(self._source, text, prompt):
+            # What is beside fields begins where reasoning is over.
+            prompt = ""
+        tools = AnyTool() if self._tools is None else self._tools
         read = unspool.parse(self._source, text, tools=tools, prompt=prompt)
+        if message.tool_calls:
+            if read.tool_calls or read.reasoning:
+                self._losses.append(
+                    f"`{where}`: the text beside calls that are fields is not read; it stays content"
+                )
+            return message
         self._note_reading(read, where, text, prompt)
+        if read.reasoning and message.reasoning not in (None, read.reasoning):
+            self._losses.append(f"`{where}`: the text has reasoning, so another one beside it is left out")
         return replace(read, reasoning=read.reasoning or message.reasoning)
 
     def _note_reading(self, read: Message, where: str, text: str, prompt: str | None) -> None:
@@ -182,7 +227,8 @@ class _Row:
     def _written(self, message: Message, where: str) -> str | dict[str, Any]:
         """What the model said, in the target's dialect."""
         for call in message.tool_calls:
-            _check_arguments(call, where)
+            if not is_object(call.arguments):
+                raise _CannotCarryError(f"`{where}`: the arguments of {call.name} are not a JSON object")
         if self._target == OPENAI:
             return rows.as_openai(replace(message, tool_calls=tuple(map(self._with_id, message.tool_calls))))
         target = self._target
@@ -222,7 +268,7 @@ class _Row:
     def _with_id(self, call: ToolCall) -> ToolCall:
         """The call with an id that is the same each time, unless the row has one."""
         self._calls += 1
-        return replace(call, id=f"call_{self._calls}") if _INVENTED_ID.fullmatch(call.id) else call
+        return replace(call, id=f"call_{self._calls}") if is_new_call_id(call.id) else call
 
 
 def _never_ends(fmt: Format, text: str, prompt: str | None) -> bool:
@@ -237,21 +283,8 @@ def _is_closed(fmt: Format) -> bool:
     return any(fmt.start.rstrip().endswith(block.close) for block in fmt.reasoning)
 
 
-_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
-
-
-def _check_arguments(call: ToolCall, where: str) -> None:
-    try:
-        value = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise _CannotCarryError(f"`{where}`: the arguments of {call.name} are not a JSON object")
-
-
-def _every_word(text: str) -> list[Mapping[str, Any]]:
-    """Offers for a row that names no tools: formats without markers read a call only if its tool is offered."""
-    return [_tool(word) for word in dict.fromkeys(_WORD.findall(text))]
+def _fields(row: Mapping[str, Any]) -> str:
+    return ", ".join(row) or "nothing"
 
 
 def _tool(name: str) -> Mapping[str, Any]:

@@ -23,16 +23,22 @@ SPEAKERS = {
     "human": "user",
     "user": "user",
     "system": "system",
+    "developer": "developer",
     "gpt": "assistant",
     "chatgpt": "assistant",
     "assistant": "assistant",
     "model": "assistant",
     "function_call": "assistant",
     "tool": "tool",
+    "function": "tool",
     "function_response": "tool",
     "observation": "tool",
 }
-"""ShareGPT's names for who speaks, by the role that it is."""
+"""Who speaks, in ShareGPT's words and OpenAI's, by the role that it is."""
+_REASONING = ("reasoning_content", "reasoning", "thinking")
+_DETAILS = "reasoning_details"
+REASONING_FIELDS = (*_REASONING, _DETAILS)
+"""Where messages carry reasoning beside their text."""
 
 
 class RowError(ValueError):
@@ -58,26 +64,64 @@ def tools_of(row: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
     return wrapped
 
 
-def message_lists(row: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The fields of a row that hold a list of messages."""
+def message_lists(row: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    """The fields of a row that hold a list of messages. Raises :class:`RowError` naming what is none in one."""
     found = {}
     for name in MESSAGE_FIELDS:
         value = row.get(name)
-        if isinstance(value, list) and all(isinstance(item, Mapping) and "role" in item for item in value):
-            found[name] = value
+        if not isinstance(value, list) or not (name == MESSAGE_FIELDS[0] or any(map(_is_message, value))):
+            continue
+        for i, message in enumerate(value):
+            if not _is_message(message):
+                raise RowError(f"`{name}[{i}]` must be an object with a `role`; it is {show(message)}")
+        found[name] = value
     return found
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("role"), str)
+
+
+def role_of(speaker: object) -> str | None:
+    """The role of a speaker by any of its names, in capitals or not; ``None`` if nobody is known by that."""
+    return SPEAKERS.get(speaker.lower()) if isinstance(speaker, str) else None
 
 
 def said_in(message: Mapping[str, Any], where: str) -> Message:
     """What an assistant's message says: its text as it is, and what it has as fields beside it.
 
-    Raises :class:`RowError` naming the field.
+    A refusal is none of that. Raises :class:`RowError` naming the field.
     """
+    said = {name: value for name, value in message.items() if name != "refusal"}
     try:
-        (turn,) = decode_messages(Fields({"messages": [message]}))
+        (turn,) = decode_messages(Fields({"messages": [{**said, "role": "assistant"}]}))
+        thinking = Fields(message, where).string("thinking")
     except InvalidRequestError as error:
         raise RowError(error.message.replace("messages[0]", where)) from None
-    return Message(turn.reasoning, turn.text or None, turn.tool_calls)
+    return Message(turn.reasoning or thinking or None, turn.text or None, turn.tool_calls)
+
+
+def reasonings_in(message: Mapping[str, Any]) -> list[str]:
+    """The reasoning that a message has in fields; more than one if they differ."""
+    texts = [message.get(name) for name in _REASONING]
+    texts.append("".join(text for text in _details(message) if text is not None))
+    return list(dict.fromkeys(text for text in texts if isinstance(text, str) and text))
+
+
+def has_hidden_reasoning(message: Mapping[str, Any]) -> bool:
+    """Whether some of its reasoning is no text: encrypted, or a summary of another shape."""
+    return None in _details(message)
+
+
+def _details(message: Mapping[str, Any]) -> list[str | None]:
+    """The text of each entry, ``None`` for one without."""
+    details = message.get(_DETAILS)
+    texts = [detail.get("text") if isinstance(detail, Mapping) else None for detail in _listed(details)]
+    return [text if isinstance(text, str) else None for text in texts]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def function_calls(value: Any, where: str) -> tuple[ToolCall, ...]:
@@ -99,20 +143,22 @@ def as_openai(message: Message) -> dict[str, Any]:
     if message.reasoning is not None:
         said["reasoning_content"] = message.reasoning
     if message.tool_calls:
-        said["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
+        said["tool_calls"] = [call.as_openai() for call in message.tool_calls]
     return said
 
 
 def answered(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with each result that names no call given the id of the next call that has none yet."""
+    """The messages with each result that names no call given the id of the next call that has none yet.
+
+    Results by ``function``, the older name, become those of tools, as calls became those of tools.
+    """
     out, waiting = [], list[str]()
     for message in messages:
-        if message["role"] == "assistant":
+        role = role_of(message["role"])
+        if role == "assistant":
             waiting = [call["id"] for call in message.get("tool_calls") or ()]
-        elif message["role"] == "tool":
+        elif role == "tool":
+            message = {**message, "role": "tool"}
             if not message.get("tool_call_id") and waiting:
                 message = {**message, "tool_call_id": waiting[0]}
             if message.get("tool_call_id") in waiting:

@@ -213,13 +213,18 @@ class ReplayEngine:
 def load_recordings(path: Path) -> list[Recording]:
     """Reads a ``.jsonl`` file (one recording per line) or any other file as the raw text of one recording.
 
-    Raises :class:`EngineError` naming the file, the line and what is wrong there.
+    Raises :class:`EngineError` naming the file, the line (or byte) and what is wrong there.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise EngineError(f"The recordings {path} can't be read: {error.strerror}.") from None
-    text = data.decode("utf-8", "replace")
+    if not data:
+        raise EngineError(f"The recordings {path} are empty.")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise EngineError(f"The recordings {path} can't be read: byte {error.start} is not UTF-8 text.") from None
     if path.suffix != ".jsonl":
         return [Recording(path.stem, text)]
     recordings = []

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import unspool
+from unspool.compat.helpers import find_common_prefix
 from unspool.formats.checkpoint import Checkpoint
 from unspool.lint.cases import ANSWER, THOUGHT, TOOLS, Case, cases
-from unspool.lint.places import Reading, common_length
+from unspool.lint.places import Reading
 from unspool.lint.report import Difference, Report, Result
 from unspool.message import Message
 from unspool.parsing.declaration import Format, NamedCalls
@@ -138,7 +139,7 @@ def _begin(fmt: Format, case: Case, prompt: str, whole: str) -> int | None:
     if whole.startswith(prompt):
         return len(prompt)
     opened = len(prompt) - len(turn_tail(fmt, prompt))
-    same = common_length(prompt, whole)
+    same = len(find_common_prefix(prompt, whole))
     # Two tags that begin alike are not the same tag.
     tag = prompt.rfind("<", 0, same)
     if tag > prompt.rfind(">", 0, same):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from unspool.compat.helpers import find_common_prefix
 from unspool.lint.report import Difference
 from unspool.message import Message, ToolCall, same_call
 from unspool.parsing.signals import Span
@@ -59,7 +60,7 @@ class Reading:
 
     def _place_of_text(self, kind: str, want: str, got: str) -> _Place:
         """The characters that differ: what was read too much, or where the missing ones stand, if they do."""
-        same = common_length(want, got)
+        same = len(find_common_prefix(want, got))
         raw = self._raw_offset(kind, same)
         if raw is not None:
             return self._place_at(raw, self._span_at(raw).end - raw)
@@ -88,12 +89,6 @@ def _place(spans: Sequence[Span]) -> _Place:
     if not spans:
         return None, None, None
     return spans[0].start, spans[-1].end, f"{spans[0].kind}: {spans[0].note}"
-
-
-def common_length(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginning."""
-    differ = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    return next(differ, min(len(one), len(other)))
 
 
 def _shown(text: str | None) -> str:

@@ -10,11 +10,19 @@ import os
 from collections.abc import Callable
 
 from unspool.events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool.parsing.scanner import pattern
+
+_NEW_ID = pattern(r"call_[0-9a-f]{24}")
 
 
 def new_call_id() -> str:
     """A call id, unique across servers."""
     return "call_" + os.urandom(12).hex()
+
+
+def is_new_call_id(call_id: str) -> bool:
+    """Whether an id looks like one of :func:`new_call_id`, so that no model wrote it."""
+    return _NEW_ID.fullmatch(call_id) is not None
 
 
 class OpenCall:

@@ -83,12 +83,14 @@ def choose_plugins(
     of the output, as in vLLM, and after a reasoning parser the ``detected`` format's calls are read. Raises
     :class:`PluginError` for an unknown name.
     """
-    tools = detected if tools == AUTO or (tools is None and form is None) else tools or form
-    reasoning = detected if reasoning == AUTO else reasoning or form
+    if tools is None:
+        tools = detected if form is None else form
+    reasoning = form if reasoning is None else reasoning
+    tools, reasoning = (detected if name == AUTO else name for name in (tools, reasoning))
     try:
         return Plugins(
-            ToolParserManager.get_tool_parser(tools) if tools else None,
-            ReasoningParserManager.get_reasoning_parser(reasoning) if reasoning else None,
+            ToolParserManager.get_tool_parser(tools) if tools is not None else None,
+            ReasoningParserManager.get_reasoning_parser(reasoning) if reasoning is not None else None,
             chat_template,
         )
     except KeyError as error:
@@ -111,15 +113,21 @@ def _known(name: str | None, *, reasons: bool = False) -> str | None:
     return name
 
 
+def choice_of(conversation: Conversation) -> str | dict[str, Any]:
+    """The choice of tools as parsers take it: OpenAI's."""
+    choice = conversation.tool_choice
+    if choice.mode == "named" and choice.names:
+        return {"type": "function", "function": {"name": choice.names[0]}}
+    return choice.mode
+
+
 def request_of(conversation: Conversation, stream: bool) -> ChatCompletionRequest:
     """The request as the engines show it to their parsers."""
-    choice = conversation.tool_choice
     tools = conversation.offered_tools()
-    named = choice.mode == "named" and choice.names
     return ChatCompletionRequest(
         messages=[_message(turn) for turn in conversation.turns],
         tools=tools or None,  # type: ignore[arg-type]
-        tool_choice={"type": "function", "function": {"name": choice.names[0]}} if named else choice.mode,  # type: ignore[index]
+        tool_choice=choice_of(conversation),
         parallel_tool_calls=conversation.parallel_tool_calls,
         chat_template_kwargs=dict(conversation.template_kwargs) or None,
         continue_final_message=conversation.continue_final,
@@ -135,8 +143,5 @@ def _message(turn: Turn) -> dict[str, Any]:
     if turn.tool_call_id is not None:
         message["tool_call_id"] = turn.tool_call_id
     if turn.tool_calls:
-        message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in turn.tool_calls
-        ]
+        message["tool_calls"] = [call.as_openai() for call in turn.tool_calls]
     return message

@@ -6,23 +6,21 @@ Every surface meets here, so that none of them knows engines or parsers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import unspool
+from unspool.compat.following import DEFAULT_FORMAT
 from unspool.engines.base import Engine, ModelInfo, Sampling
 from unspool.server.generation import ChunkReader, Generation, ParserLike
-from unspool.server.parsers import Plugins, choose_plugins
+from unspool.server.parsers import Plugins, choice_of, choose_plugins
 from unspool.server.template import ChatTemplate
 from unspool.surfaces.chat_writer import REASONING_FIELDS
 from unspool.surfaces.conversation import Conversation
 from unspool.surfaces.errors import InvalidRequestError
 
 log = logging.getLogger(__name__)
-
-DEFAULT_FORMAT = "hermes"
-"""What most small models were taught, and what the built-in tool prompt asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +156,12 @@ class Service:
         return unspool.Parser(
             form,
             tools=conversation.offered_tools(),
-            tool_choice=_parser_choice(conversation),
+            tool_choice=choice_of(conversation),
             prompt=prompt,
             arguments=self.settings.arguments,
             tokenizer=tokenizer,
             parallel_tool_calls=conversation.parallel_tool_calls,
         )
-
-
-def _parser_choice(conversation: Conversation) -> str | Mapping[str, Any]:
-    choice = conversation.tool_choice
-    if choice.mode == "named" and choice.names:
-        return {"type": "function", "function": {"name": choice.names[0]}}
-    return choice.mode
 
 
 def template_source(settings: Settings, model: ModelInfo) -> str | None:
