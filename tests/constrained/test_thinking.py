@@ -251,6 +251,19 @@ class TestComposed:
         assert held.tracker.thinking_tokens == len(reasoning)
         assert held.tracker.content_length == len(content)
 
+    def test_a_grammar_from_the_first_token_and_the_boundary_are_told_the_same(self) -> None:
+        # The prompt opens reasoning, but the grammar leaves no room for any: who sets it says so.
+        case = BUGS["BUG-065"]
+        schema = case["input"]["request"]["response_format"]["json_schema"]["schema"]
+        inner = LLGuidanceConstraint(json_schema(schema), LETTERS)
+        held = single(inner, prompt=LETTERS.ids(case["input"]["prompt_tail"]), opened=False)
+        tokens = LETTERS.ids(case["input"]["raw"])
+        assert held.tracker.phase is Phase.IDLE
+        assert takes(held, tokens) == len(tokens)
+        assert held.is_stopped
+        assert held.tracker.content_length == len(case["expected"]["content"])
+        assert held.tracker.thinking_tokens == 0
+
     def test_the_grammar_sees_reasoning_end_in_the_prompt(self) -> None:
         held = single(digits(), prompt=[THINK, *b"\n\n", END_THINK])
         assert choices(held) == set(b"0123456789")
