@@ -12,8 +12,8 @@ from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from unspool.formats.written_calls import WriteError
-from unspool.formats.written_values import read_arguments
 from unspool.message import Message, ToolCall, same_call
+from unspool.parsing.codecs.json import load_spelled
 from unspool.parsing.declaration import Format
 from unspool.parsing.parser import Parser
 
@@ -52,11 +52,9 @@ def _arguments(call: ToolCall, where: str) -> dict[str, Any]:
     if not isinstance(call.arguments, str):
         raise WriteError(wrong)
     try:
-        value = read_arguments(call.arguments)
+        value = load_spelled(call.arguments)
     except ValueError as error:
         raise WriteError(f"{wrong}: {error}") from None
-    except RecursionError:
-        raise WriteError(f"{where}.arguments are nested too deeply to be written") from None
     if not isinstance(value, dict):
         raise WriteError(wrong)
     return value

@@ -9,15 +9,13 @@ from typing import Any
 
 from unspool.formats.written_values import (
     TAG,
-    Number,
     element,
-    json_text,
     python_literal,
     python_repr,
-    read_arguments,
     relaxed,
 )
 from unspool.message import ToolCall
+from unspool.parsing.codecs.json import Number, dump, load_spelled
 from unspool.parsing.declaration import (
     Calls,
     ChannelCalls,
@@ -103,7 +101,7 @@ def _json_frame(shape: JsonCalls, text: str) -> str:
 def _named_call(shape: NamedCalls, call: ToolCall, number: int) -> str:
     header = shape.written_header.format(name=call.name, index=number, id=_wire_id(shape.id_size, call, number))
     if isinstance(shape.arguments, RelaxedArguments):
-        value = relaxed(read_arguments(call.arguments), shape.arguments.quote)
+        value = relaxed(load_spelled(call.arguments), shape.arguments.quote)
     else:
         before = shape.arguments.written_before if isinstance(shape.arguments, JsonArguments) else ""
         value = before + call.arguments + shape.arguments.written_after
@@ -133,7 +131,7 @@ def _tagged_call(shape: TaggedCalls, call: ToolCall, number: int) -> str:
     name = layout.name.format(name=_attribute(shape, call.name), number=number + 1)
     end = shape.header_end[0] if shape.header_end else ""
     text = shape.call_open[0] + name + end + layout.after_header if shape.call_open else ""
-    arguments = read_arguments(call.arguments)
+    arguments = load_spelled(call.arguments)
     for key, value in arguments.items():
         text += shape.param_open[0] + layout.key.format(key=_attribute(shape, key))
         if layout.types == "string":
@@ -152,7 +150,7 @@ def _tagged_call(shape: TaggedCalls, call: ToolCall, number: int) -> str:
 
 def _tagged_value(shape: TaggedCalls, value: Any) -> str:
     if not isinstance(value, str):
-        return python_repr(value) if shape.python_values else json_text(value)
+        return python_repr(value) if shape.python_values else dump(value)
     if shape.verbatim and "<" in value:
         return shape.verbatim[0] + value + shape.verbatim[1]
     return value
@@ -164,7 +162,7 @@ def _attribute(shape: TaggedCalls, text: str) -> str:
 
 def _element_call(shape: ElementCalls, call: ToolCall, _: int) -> str:
     text = f'{shape.call_open}{shape.name_attribute}="{call.name}">{shape.layout}'
-    for key, value in read_arguments(call.arguments).items():
+    for key, value in load_spelled(call.arguments).items():
         if not TAG.fullmatch(key):
             raise WriteError(f"{key!r} can't name an element, so a call of {call.name!r} can't be written")
         text += element(shape, key, value, shape.layout) + shape.layout
@@ -179,7 +177,7 @@ def _python_calls(shape: PythonCalls, calls: str) -> str:
 
 
 def _python_call(shape: PythonCalls, call: ToolCall, _: int) -> str:
-    arguments = read_arguments(call.arguments)
+    arguments = load_spelled(call.arguments)
     for key in arguments:
         if not key.isidentifier():
             raise WriteError(f"{key!r} is no Python keyword, so a call of {call.name!r} can't be written")

@@ -5,25 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from unspool.parsing.codecs.elements import ITEM, TEXT
+from unspool.parsing.codecs.json import Number, dump
 from unspool.parsing.declaration import ElementCalls, PythonCalls
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number of the message's JSON, spelled as it is."""
-
-    text: str
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
-
-
-read_arguments = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_refuse).decode
 
 
 def relaxed(value: Any, quote: str) -> str:
@@ -33,17 +19,7 @@ def relaxed(value: Any, quote: str) -> str:
         return "{" + ",".join(f"{key}:{relaxed(item, quote)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(relaxed(item, quote) for item in value) + "]"
-    return json_text(value)
-
-
-def json_text(value: Any) -> str:
-    if isinstance(value, Number):
-        return value.text
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json_text(key)}: {json_text(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(json_text, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    return dump(value)
 
 
 def python_repr(value: Any) -> str:
@@ -64,7 +40,7 @@ def element(shape: ElementCalls, name: str, value: Any, layout: str = "") -> str
     if isinstance(value, str):
         return before + value + after
     if not (isinstance(value, list | Mapping) and _reads_back(value)):
-        return before + json_text(value) + after
+        return before + dump(value) + after
     members = [(ITEM, item) for item in value] if isinstance(value, list) else value.items()
     inside = layout.join(element(shape, key, item) for key, item in members)
     return before + layout + inside + layout + after
@@ -92,7 +68,7 @@ def python_literal(shape: PythonCalls, value: Any) -> str:
             text = "'" + text[1:-1].replace('\\"', '"').replace("'", "\\'") + "'"
         return text
     if isinstance(value, dict | list) and shape.json_containers:
-        return json_text(value)
+        return dump(value)
     if isinstance(value, Mapping):
         items = (f"{python_literal(shape, key)}: {python_literal(shape, item)}" for key, item in value.items())
         return "{" + ", ".join(items) + "}"
