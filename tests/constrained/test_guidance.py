@@ -101,7 +101,8 @@ class TestGrammars:
             regex("(a")
 
     @pytest.mark.parametrize(
-        "text", ["plain", 'quo"te', "back\\slash", "two\nlines", "Größe 🙂", "<think>", "/x/"]
+        "text",
+        ["plain", 'quo"te', "back\\slash", "two\nlines", "Größe 🙂", "<think>", "/x/", "\x00\x08\x7f\x80\u2028"],
     )
     def test_choices_are_taken_to_the_letter(self, text: str) -> None:
         held = constraint(choice([text, "other"]))
@@ -111,6 +112,15 @@ class TestGrammars:
         for options in ([], ["a", ""]):
             with pytest.raises(GrammarError, match="at least one text"):
                 choice(options)
+
+    @pytest.mark.parametrize(
+        ("make", "what"),
+        [(regex, "regular expression"), (lark, "Lark grammar"), (ebnf, "EBNF grammar"), (choice, "choice")],
+    )
+    def test_text_that_is_no_unicode_is_an_error(self, make: Any, what: str) -> None:
+        text = 'start: "\ud800"'
+        with pytest.raises(GrammarError, match=rf"The {what} can't be used: .*\\ud800.* lone surrogate"):
+            make([text] if make is choice else text)
 
     def test_ebnf(self) -> None:
         held = constraint(ebnf('root ::= "a" item+\nitem ::= [b-d] | "<think>"'))

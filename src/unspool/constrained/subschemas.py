@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
+Place: TypeAlias = tuple[str, Path]
+"""A keyword, and the path of the subschema it stands in."""
 
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
@@ -109,11 +111,10 @@ def _has_finite_value(node: dict[str, Any], root: Any, ready: Any) -> bool:
 
 def _needed(node: dict[str, Any]) -> list[Any]:
     """The subschemas of the members that an object or array must have."""
-    if node.get("type") == "object" and isinstance(node.get("required"), list):
-        properties = node.get("properties", {})
-        return [properties[name] for name in node["required"] if isinstance(name, str) and name in properties]
-    count = node.get("minItems", 0)
-    if node.get("type") == "array" and isinstance(count, int) and count > 0:
-        first = list(node.get("prefixItems", ()))
+    required, properties = node.get("required"), node.get("properties")
+    if node.get("type") == "object" and isinstance(required, list) and isinstance(properties, dict):
+        return [properties[name] for name in required if isinstance(name, str) and name in properties]
+    count, first = node.get("minItems", 0), node.get("prefixItems", [])
+    if node.get("type") == "array" and isinstance(count, int) and count > 0 and isinstance(first, list):
         return first[:count] + ([node["items"]] if count > len(first) and "items" in node else [])
     return []
