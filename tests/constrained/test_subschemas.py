@@ -56,6 +56,7 @@ class TestSubschemas:
             {"enum": [1], "type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
             {"$ref": "#/$defs/missing"},
             {"type": "object", "required": ["a", 3]},
+            {"anyOf": [False, True], "oneOf": [{"$ref": "#/oneOf/0"}, 5]},
             True,
         ],
     )
@@ -71,9 +72,25 @@ class TestSubschemas:
             ({"type": "array", "minItems": 2, "prefixItems": [{}], "items": {"$ref": "#"}}, "/items"),
             ({"allOf": [{"type": "object"}, {"$ref": "#"}]}, "/allOf/1"),
             ({"anyOf": [{"$ref": "#"}, {"$ref": "#/anyOf/0"}]}, "/anyOf/0"),
+            ({"anyOf": [{"$ref": "#"}, False]}, "/anyOf/0"),
+            ({"oneOf": [{"$ref": "#"}], "anyOf": [{"type": "null"}]}, "/oneOf/0"),
         ],
     )
     def test_schemas_without_one(self, schema: Any, place: str) -> None:
         found = endless(schema)
         assert found is not None
         assert pointer(found) == place
+
+    def test_a_long_chain_of_references_is_followed_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        followed: list[str] = []
+
+        def count(schema: Any, reference: str) -> Any:
+            followed.append(reference)
+            return resolve(schema, reference)
+
+        monkeypatch.setattr("unspool.constrained.subschemas.resolve", count)
+        chain: dict[str, Any] = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(3000)}
+        assert endless({"$ref": "#/$defs/d0", "$defs": {**chain, "d3000": {"type": "integer"}}}) is None
+        assert len(followed) == 3001
+        last = {"$ref": "#/$defs/d2999"}
+        assert endless({"$ref": "#/$defs/d0", "$defs": {**chain, "d3000": last}}) == ()

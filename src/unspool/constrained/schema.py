@@ -2,7 +2,8 @@
 
 A schema is compiled strictly first. What llguidance can't enforce is a :class:`SchemaError` that names the keyword
 and its place, or, for an offered schema, left out with a warning, and the finished value is checked instead.
-Whitespace is bounded, and so are strings that the schema leaves unbounded, so that a model can't go on forever.
+Whitespace is bounded, and so are the strings that a schema describes without a bound, so that a model can't go on
+forever in them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from unspool.constrained.subschemas import Path, Place, endless, pointer, subsch
 from unspool.constrained.validation import validator
 
 MAX_STRING = 16_384
-"""Characters of a string whose schema gives no ``maxLength``."""
+"""Characters of a string whose schema says that it is one and gives no ``maxLength``."""
 
 _WHITESPACE = r"[\x20\x0A\x0D\x09]{1,64}"
 ANNOTATIONS = frozenset(
@@ -51,7 +52,8 @@ def json_schema(
 
     ``strict``: the schema was demanded, so what can't be enforced raises :class:`SchemaError`; otherwise that is
     left out, ``Grammar.warnings`` say so and ``Grammar.problems`` checks a finished value. ``max_string`` is the
-    ``maxLength``, in characters, of strings without one, ``max_items`` the ``maxItems`` of arrays without one.
+    ``maxLength``, in characters, of strings (``"type": "string"``) without one, ``max_items`` the ``maxItems`` of
+    arrays without one. What has a ``format``, ``enum``, ``const`` or ``$ref``, or isn't described, gets none.
     Objects keep the order of their properties; other properties are allowed unless the schema forbids them.
     """
     if not isinstance(schema, str):

@@ -86,12 +86,15 @@ class Vocabulary:
     def _ids(self) -> dict[bytes, int]:
         return {data: token for token, data in enumerate(self.tokens) if data and token not in self.special}
 
+    @cached_property
+    def _longest(self) -> int:
+        return min(_LONGEST_WORD, max(map(len, self._ids), default=0))
+
     def _cut_greedily(self, data: bytes) -> list[int]:
         ids = []
         start = 0
-        longest = min(_LONGEST_WORD, max(map(len, self._ids), default=0))
         while start < len(data):
-            for end in range(min(start + longest, len(data)), start, -1):
+            for end in range(min(start + self._longest, len(data)), start, -1):
                 token = self._ids.get(data[start:end])
                 if token is not None:
                     ids.append(token)
