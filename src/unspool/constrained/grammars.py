@@ -61,7 +61,7 @@ def choice(options: Iterable[str]) -> Grammar:
     texts = list(dict.fromkeys(options))
     if not texts or not all(texts):
         raise GrammarError("A choice needs at least one text, and none of them may be empty.")
-    return lark("start: " + " | ".join(_quoted(_encodable(text, "choice")) for text in texts))
+    return lark("start: " + " | ".join(quoted(_encodable(text, "choice")) for text in texts))
 
 
 def lark(text: str) -> Grammar:
@@ -90,7 +90,7 @@ def ebnf(text: str) -> Grammar:
     return lark(translated)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A text as a string of Lark, whose lexer takes no DEL as it is."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 

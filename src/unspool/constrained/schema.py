@@ -23,7 +23,7 @@ MAX_STRING = 16_384
 """Characters of a string whose schema says that it is one and gives no ``maxLength``."""
 
 _WHITESPACE = r"[\x20\x0A\x0D\x09]{1,64}"
-_ANNOTATIONS = frozenset(
+ANNOTATIONS = frozenset(
     ("title", "description", "default", "examples", "$comment", "$schema", "deprecated")
 )  # keywords that restrict nothing
 _TOO_DEEP = "The schema is nested too deeply: about 100 levels can be read."
@@ -237,7 +237,7 @@ def _places(schema: Any, keywords: set[str] | None = None) -> Iterator[Place]:
     """Where these keywords stand, or all that have a meaning."""
     for path, node in subschemas(schema):
         for keyword in node:
-            if keyword in keywords if keywords is not None else keyword not in _ANNOTATIONS:
+            if keyword in keywords if keywords is not None else keyword not in ANNOTATIONS:
                 yield keyword, path
 
 

@@ -22,8 +22,9 @@ _LONGEST_WORD = 128  # bytes; tokens longer than this are not tried where text i
 class Vocabulary:
     """One tokenizer as constraints see it.
 
-    ``tokens`` are the bytes of each id, ``special`` the ids that never stand for text, ``end_tokens`` the ids
-    that end a generation as far as the tokenizer says, ``spare`` the first id that no token has.
+    ``tokens`` are the bytes of each id, ``special`` the ids that never stand for text, ``markers`` those ids by
+    what spells them, ``flagged`` the texts of those that readers, too, know by id. ``end_tokens`` are the ids
+    that end a generation as far as the tokenizer says, ``spare`` is the first id that no token has.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -34,9 +35,12 @@ class Vocabulary:
                 f"The bytes of {type(tokenizer).__name__}'s tokens can't be told; give an object with size, "
                 "special and piece(id), or a tokenizers, transformers (fast) or mistral-common tokenizer."
             )
-        special = {**special_tokens(inner), **_marker_like(inner)}
+        flagged = special_tokens(inner)
+        special = {**flagged, **_marker_like(inner)}
         self.spare = size = _size(inner)
         self.special = frozenset(special)
+        self.markers: Mapping[str, int] = {text: token for token, text in special.items() if text}
+        self.flagged = frozenset(flagged.values())
         self.tokens: Sequence[bytes] = [
             special[token].encode("utf-8", "replace") if token in special else bytes(piece(token))
             for token in range(size)
