@@ -82,7 +82,12 @@ def test_arguments_that_are_no_json_object_are_an_error(fmt: Format, arguments: 
     [
         ("hermes", "", "{}", ".name must be the name of a tool, not ''"),
         ("hermes", 3, "{}", ".name must be the name of a tool, not 3"),
-        ("hermes", "f", '{"a": ' + "[" * 10**5 + "]" * 10**5 + "}", ".arguments must be the text of a JSON object"),
+        (
+            "hermes",
+            "f",
+            '{"a": ' + "[" * 10**5 + "]" * 10**5 + "}",
+            ".arguments must be the text of a JSON object",
+        ),
         ("gemma4", "f", '{"a": ' + "[" * 700 + "]" * 700 + "}", ".arguments are nested too deeply"),
         (
             "qwen3_coder",

@@ -11,8 +11,9 @@ from unspool.constrained.turns.nodes import EMPTY, Free, Json, Many, Node, Ref, 
 from unspool.constrained.turns.patterns import ANY, NUMBER, containing, literal, one_of
 from unspool.constrained.turns.schemas import Syntax, Walk
 from unspool.formats.written_calls import KINDS, attribute
-from unspool.formats.written_values import json_text, python_literal, python_repr, read_arguments, relaxed
+from unspool.formats.written_values import python_literal, python_repr, relaxed
 from unspool.parsing.codecs.elements import ITEM
+from unspool.parsing.codecs.json import dump, load_spelled
 from unspool.parsing.declaration import ElementCalls, PythonCalls, TaggedCalls
 
 LOOKS: Mapping[str, str] = {
@@ -30,7 +31,7 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 
 def _spelled(value: Any) -> Any:
     """A value as the writer has it, which keeps the spelling of numbers."""
-    return read_arguments(json.dumps(value))
+    return load_spelled(json.dumps(value))
 
 
 def _any_name(names: tuple[str, ...]) -> Node:
@@ -46,7 +47,7 @@ class JsonSyntax:
 
     def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value."""
-        return Word(json_text(_spelled(value)))
+        return Word(dump(_spelled(value)))
 
     def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
         """A string in quotes, which nothing takes for anything else."""
@@ -220,7 +221,7 @@ class ElementSyntax:
 
     def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value, as text."""
-        text = value if isinstance(value, str) else json_text(_spelled(value))
+        text = value if isinstance(value, str) else dump(_spelled(value))
         if in_text:
             return Free(closer=self._close, body=(literal(text),))
         return Text(text + self._close)
@@ -280,7 +281,7 @@ class TaggedSyntax:
     def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value."""
         said = _spelled(value)
-        text = said if isinstance(said, str) else (python_repr if self._python else json_text)(said)
+        text = said if isinstance(said, str) else (python_repr if self._python else dump)(said)
         if in_text and not self._shape.written.types:
             return self._lettered(KINDS[type(said)], literal(text))
         return self._around(KINDS[type(said)], Text(text))
