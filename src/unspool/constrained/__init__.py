@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from unspool.constrained.schema import json_object, json_schema
     from unspool.constrained.thinking import ThinkingConstraint
+    from unspool.constrained.turns import TurnGrammar, turn_grammar
 
 __all__ = [
     "BoundaryTracker",
@@ -40,6 +41,7 @@ __all__ = [
     "SchemaError",
     "ThinkingAwareLogitsProcessor",
     "ThinkingConstraint",
+    "TurnGrammar",
     "apply_mask",
     "choice",
     "ebnf",
@@ -48,6 +50,7 @@ __all__ = [
     "lark",
     "new_mask",
     "regex",
+    "turn_grammar",
 ]
 
 __getattr__ = attributes(
@@ -62,5 +65,6 @@ __getattr__ = attributes(
         "processors": ("ConstraintLogitsProcessor", "JSONSchemaLogitsProcessor", "ThinkingAwareLogitsProcessor"),
         "schema": ("json_object", "json_schema"),
         "thinking": ("ThinkingConstraint",),
+        "turns": ("TurnGrammar", "turn_grammar"),
     },
 )

@@ -25,6 +25,7 @@ class Vocabulary:
     ``tokens`` are the bytes of each id, ``special`` the ids that never stand for text, ``markers`` those ids by
     what spells them, ``flagged`` the texts of those that readers, too, know by id. ``end_tokens`` are the ids
     that end a generation as far as the tokenizer says, ``spare`` is the first id that no token has.
+    ``grammars`` are those compiled for it, ``turns`` those made of formats.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -47,6 +48,7 @@ class Vocabulary:
         ]
         self.end_tokens = _end_tokens(tokenizer, inner)
         self.grammars: Cache[Any] = Cache(128)
+        self.turns: Cache[Any] = Cache(128)
         self._llguidance: Cache[Any] = Cache(1)
         self._encode = _encoder(inner)
 

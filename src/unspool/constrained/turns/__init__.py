@@ -12,11 +12,11 @@ from unspool.constrained.turns.calls import HeldTool, Making
 from unspool.constrained.turns.lark import RESPONSE, to_lark
 from unspool.constrained.turns.nodes import Tree
 from unspool.constrained.turns.turn import ReasoningChoice, Turn
-from unspool.constrained.vocabulary import vocabulary_of
+from unspool.constrained.vocabulary import Vocabulary, vocabulary_of
 from unspool.formats.registry import get_format
 from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format
-from unspool.parsing.parser import ToolChoice
+from unspool.parsing.parser import ToolChoice, turn_tail
 
 __all__ = ["ConstrainedTools", "TurnGrammar", "turn_grammar", "turn_tree"]
 
@@ -68,23 +68,32 @@ def turn_grammar(
     """
     vocabulary = vocabulary_of(tokenizer)
     fmt = bound(get_format(format), vocabulary=vocabulary.flagged, prompt=prompt)
-    made = turn_tree(
-        fmt,
-        tools=tools,
-        tool_choice=tool_choice,
-        parallel_tool_calls=parallel_tool_calls,
-        constrain=constrain,
-        reasoning=reasoning,
-        answers=response is not None,
-        prompt=prompt,
-    )
-    if made is None:
-        return None
-    tree, held, making = made
+    asked = (tools, tool_choice, parallel_tool_calls, constrain, reasoning, response and response.text)
+
+    def make() -> TurnGrammar | None:
+        made = turn_tree(
+            fmt,
+            tools=tools,
+            tool_choice=tool_choice,
+            parallel_tool_calls=parallel_tool_calls,
+            constrain=constrain,
+            reasoning=reasoning,
+            answers=response is not None,
+            prompt=prompt,
+        )
+        return None if made is None else _written(*made, vocabulary, response)
+
+    found: TurnGrammar | None = vocabulary.turns.get((fmt, turn_tail(fmt, prompt), json.dumps(asked)), make)
+    return found
+
+
+def _written(
+    tree: Tree, held: Sequence[HeldTool], making: Making, vocabulary: Vocabulary, response: Grammar | None
+) -> TurnGrammar:
     text = to_lark(tree, vocabulary.markers, vocabulary.markers.keys() - vocabulary.flagged)
     grammars: list[Any] = [{"name": "turn", "lark_grammar": text}]
     if response is not None:
-        first, *others = json.loads(response.text)["grammars"]
+        first, *others = response.parts
         grammars += [{**first, "name": RESPONSE}, *others]
     return TurnGrammar(
         json.dumps({"grammars": grammars}, ensure_ascii=False),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from unspool.constrained.grammars import quoted
@@ -53,6 +54,8 @@ class _Lark:
         longest = sorted(filter(None, ids), key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, longest)) or r"(?!)")
         self._names: dict[str, str] = {}
+        self._counts: Counter[str] = Counter()
+        self._written: dict[int, tuple[Node, str]] = {}
         self._rules: dict[str, str] = {}
         self._write: Mapping[type, Callable[..., str]] = {
             Text: self._text,
@@ -77,13 +80,17 @@ class _Lark:
 
     def expression(self, node: Node) -> str:
         """A tree as an expression of Lark."""
-        return self._write[type(node)](node)
+        # By identity: most of a turn stands in it several times, and to compare takes as long as to write.
+        if id(node) not in self._written:
+            self._written[id(node)] = node, self._write[type(node)](node)
+        return self._written[id(node)][1]
 
     def _named(self, kind: str, body: str, attributes: str = "") -> str:
         """A rule of this kind with this body; equal ones are one."""
         key = f"{kind} {body}"
         if key not in self._names:
-            name = f"{kind}_{sum(each.startswith(kind + '_') for each in self._names.values())}"
+            self._counts[kind] += 1
+            name = f"{kind}_{self._counts[kind]}"
             self._names[key] = name
             self._rules[name + attributes] = body
         return self._names[key]
@@ -109,7 +116,7 @@ class _Lark:
         if node.separator == EMPTY:
             return inner + _count(least, most)
         again = f"({self.expression(seq(node.separator, node.node))})"
-        repeated = inner + " " + again + _count(max(least - 1, 0), None if most is None else most - 1)
+        repeated = inner if most == 1 else f"{inner} {again}{_count(max(least - 1, 0), most and most - 1)}"
         return repeated if least else f"({repeated})?"
 
     def _free(self, node: Free) -> str:

@@ -188,7 +188,7 @@ class Walk:
             self.plain({"allOf": [branch, rest]}, (*path, keyword, number))
             for number, branch in enumerate(schema[keyword])
         ]
-        kinds = [frozenset(types_of(branch) or TYPES) for branch in branches]
+        kinds = [_overlapping(types_of(branch) or TYPES) for branch in branches]
         if keyword == "oneOf" and any(a & b for n, a in enumerate(kinds) for b in kinds[:n]):
             self.refuse(keyword, path, "its branches are not of different types")
         among = among.union(*kinds)
@@ -306,6 +306,12 @@ def types_of(schema: Mapping[str, Any]) -> tuple[str, ...] | None:
         if not keywords.isdisjoint(schema):
             return (kind,)
     return None
+
+
+def _overlapping(types: Iterable[str]) -> frozenset[str]:
+    """Types of which a value may have one; each integer is a number."""
+    found = frozenset(types)
+    return found | {"integer"} if "number" in found else found
 
 
 def kinds_of(value: Any) -> frozenset[str]:

@@ -77,10 +77,9 @@ class Turn:
     def _blocks(self, tail: str) -> Node:
         fmt = self.fmt
         opened = open_block(fmt, tail)
-        if fmt.calls is not None and self.calls != "none":
+        calls = None
+        if self.calls == "required" or (self.calls == "auto" and fmt.calls is not None):
             calls = calls_node(fmt, self.tools, self.making, parallel=self.parallel)
-        else:
-            calls = None
         block = opened or (fmt.reasoning[0] if fmt.reasoning else None)
         can_open = block is not None and opened is None and self.reasoning != "off" and not begun_with(fmt, tail)
         options = []

@@ -1,0 +1,418 @@
+"""Turns as grammars: what may come when, which tools, which schemas, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import unspool
+from tests.constrained.turns.walks import TOOLS, letters, refused
+from tests.constrained.vocabularies import Letters
+from tests.laws.strategies import FORMATS
+from unspool.constrained import GrammarError, LLGuidanceConstraint, SchemaError, choice, json_schema, lark, regex
+from unspool.constrained.turns import TurnGrammar, turn_grammar
+from unspool.formats.response_template import from_response_template
+
+PARIS = '{"city": "Paris", "unit": "c"}'
+CALL = f'<tool_call>\n{{"name": "get_weather", "arguments": {PARIS}}}\n</tool_call>'
+SURE = '<tool_call>\n{"name": "get", "arguments": {"sure": true}}\n</tool_call>'
+QWEN = Letters(special=("<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_end|>"), end=("<|im_end|>",))
+"""As Qwen3's tokenizer: its markers are tokens."""
+
+
+def tool(schema: Any, name: str = "f", strict: bool = True) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": schema, "strict": strict}}
+
+
+def turn(fmt: str = "hermes", tokenizer: Any = QWEN, *, tools: Any = TOOLS, **options: Any) -> TurnGrammar:
+    grammar = turn_grammar(fmt, tokenizer, tools=tools, **options)
+    assert grammar is not None
+    return grammar
+
+
+def allows(grammar: TurnGrammar, text: str, tokenizer: Any = QWEN) -> bool:
+    return refused(grammar, tokenizer, text) is None
+
+
+class TestChoices:
+    @pytest.mark.parametrize("choice", ["auto", "none", None, {"type": "auto"}, {"type": "none"}])
+    def test_what_is_free_has_no_grammar(self, choice: Any) -> None:
+        tools = [tool({}, strict=False)]
+        assert turn_grammar("hermes", QWEN, tools=tools, tool_choice=choice) is None
+        assert turn_grammar("hermes", QWEN, tool_choice=choice) is None
+        assert turn_grammar("hermes", QWEN, tools=TOOLS, tool_choice="none") is None
+
+    def test_auto_is_text_or_calls(self) -> None:
+        grammar = turn()
+        for text in (
+            "Hello.",
+            "",
+            CALL,
+            f"Let me see.\n{CALL}",
+            f"{CALL}\n{SURE}",
+            f"<think>\nHm.\n</think>\n\n{CALL}",
+        ):
+            assert allows(grammar, text), text
+        for text in (f"{CALL}\nDone.", "<tool_call>\n{}", "Hello.<think>", "<think>Hm."):
+            assert not allows(grammar, text), text
+
+    @pytest.mark.parametrize("choice", ["required", "any", {"type": "required"}, {"type": "any"}])
+    def test_a_call_may_have_to_come(self, choice: Any) -> None:
+        grammar = turn(tool_choice=choice)
+        for text in (CALL, f"{CALL}\n{SURE}", f"<think>\nHm.\n</think>\n\n{CALL}"):
+            assert allows(grammar, text), text
+        for text in ("Hello.", "", f"Let me see.\n{CALL}"):
+            assert not allows(grammar, text), text
+
+    @pytest.mark.parametrize(
+        "choice",
+        [
+            "get",
+            {"type": "function", "function": {"name": "get"}},
+            {"type": "function", "name": "get"},
+            {"type": "tool", "name": "get"},
+        ],
+    )
+    def test_a_named_tool_is_called_once(self, choice: Any) -> None:
+        grammar = turn(tool_choice=choice)
+        assert allows(grammar, SURE)
+        for text in (CALL, f"{SURE}\n{SURE}", f"{SURE}\n{CALL}", "Hello."):
+            assert not allows(grammar, text), text
+
+    @pytest.mark.parametrize("nested", [True, False])
+    def test_allowed_tools(self, nested: bool) -> None:
+        listed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "get"}}]}
+        choice = {"type": "allowed_tools", **({"allowed_tools": listed} if nested else listed)}
+        grammar = turn(tool_choice=choice)
+        assert allows(grammar, f"{SURE}\n{SURE}")
+        assert not allows(grammar, CALL)
+        auto = turn(tool_choice={"type": "allowed_tools", "mode": "auto", "tools": [{"name": "get"}]})
+        assert allows(auto, "Hello.")
+        assert allows(auto, SURE)
+        assert not allows(auto, CALL)
+
+    def test_calls_may_have_to_be_single(self) -> None:
+        grammar = turn(tool_choice="required", parallel_tool_calls=False)
+        assert allows(grammar, CALL)
+        assert not allows(grammar, f"{CALL}\n{SURE}")
+
+    @pytest.mark.parametrize(
+        ("tools", "choice", "message"),
+        [
+            (TOOLS, "nothing", r"names 'nothing', which is not among the tools \(get_weather, get, save"),
+            (TOOLS, {"type": "function", "function": {"name": "x"}}, "names 'x'"),
+            ([], "required", "there are no tools"),
+            (None, {"type": "any"}, "there are no tools"),
+            ([{"type": "function", "function": {"name": ""}}], "auto", r"tools\[0\] must be a function tool"),
+            ([3], "auto", r"tools\[0\] must be a function tool"),
+        ],
+    )
+    def test_what_can_not_be_chosen_is_named(self, tools: Any, choice: Any, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            turn_grammar("hermes", QWEN, tools=tools, tool_choice=choice)
+
+    def test_the_operator_chooses_what_other_calls_are_held_to(self) -> None:
+        tools = [tool({"type": "object", "properties": {"n": {"type": "integer"}}}, strict=False)]
+        wrong = '<tool_call>\n{"name": "f", "arguments": {"n": "x"}}\n</tool_call>'
+        assert turn_grammar("hermes", QWEN, tools=tools) is None
+        assert allows(turn(tools=tools, constrain="envelope"), wrong)
+        assert not allows(turn(tools=tools, constrain="schema"), wrong)
+        assert not allows(turn(tools=tools, constrain="envelope"), '<tool_call>\n{"name": "g", "arguments": {}}\n')
+        # Beside a strict tool, a call of another is held to its form.
+        both = [*tools, tool({"type": "object", "additionalProperties": False}, "g")]
+        assert allows(turn(tools=both), wrong)
+        assert not allows(turn(tools=both), wrong.replace('"f"', '"g"'))
+
+    def test_a_second_request_makes_nothing(self) -> None:
+        tokenizer = Letters()
+        first = turn(tokenizer=tokenizer, tool_choice="required")
+        assert turn(tokenizer=tokenizer, tool_choice="required") is first
+        assert turn(tokenizer=tokenizer, tool_choice="auto") is not first
+
+
+class TestReasoning:
+    def test_off_auto_and_required(self) -> None:
+        thought = f"<think>\nHm.\n</think>\n\n{CALL}"
+        for reasoning, with_it, without in (("auto", True, True), ("off", False, True), ("required", True, False)):
+            grammar = turn(tool_choice="required", reasoning=reasoning)
+            assert allows(grammar, thought) is with_it
+            assert allows(grammar, CALL) is without
+
+    def test_the_prompt_decides_where_it_starts(self) -> None:
+        opened = "<|im_start|>assistant\n<think>\n"
+        grammar = turn("qwen3_thinking", prompt=opened, tool_choice="required")
+        assert allows(grammar, f"Hm.\n</think>\n\n{CALL}")
+        assert not allows(grammar, CALL)
+        off = turn("qwen3_thinking", prompt=opened, tool_choice="required", reasoning="off")
+        assert allows(off, f"\n</think>\n\n{CALL}")
+        assert not allows(off, f"Hm.\n</think>\n\n{CALL}")
+        closed = turn("qwen3_thinking", prompt=f"{opened}\n</think>\n\n", tool_choice="required")
+        assert allows(closed, CALL)
+
+    def test_where_there_is_none_it_can_not_be_demanded(self) -> None:
+        with pytest.raises(GrammarError, match="'llama3_json' can't reason here"):
+            turn("llama3_json", tool_choice="required", reasoning="required")
+
+    def test_a_call_that_the_prompt_begins_goes_on(self) -> None:
+        for name, begun in (("functionary_v3", ">>>"), ("hermes", "<tool_call>")):
+            tokenizer = letters(FORMATS[name])
+            prompt = unspool.get_format(name).turns[0] + begun
+            message = unspool.Message(tool_calls=(unspool.ToolCall("", "get_weather", PARIS),))
+            text = unspool.write(name, message, prompt=prompt)
+            assert not text.startswith(begun)
+            grammar = turn(name, tokenizer, prompt=prompt, tool_choice="required")
+            assert allows(grammar, text, tokenizer)
+        with pytest.raises(GrammarError, match="The prompt ends with '<tool_call>'"):
+            turn(prompt="<|im_start|>assistant\n<tool_call>", tool_choice="none", response=regex("a"))
+
+
+class TestResponse:
+    @pytest.mark.parametrize(
+        ("response", "good", "bad"),
+        [
+            (json_schema({"type": "object", "properties": {"a": {"type": "null"}}}), '{"a": null}', '{"a": 1}'),
+            (regex("[ab]+"), "abba", "c"),
+            (choice(["yes", "no"]), "no", "maybe"),
+            (lark('start: "x" y\ny: "y"'), "xy", "xx"),
+        ],
+    )
+    def test_content_is_held_and_reasoning_free(self, response: Any, good: str, bad: str) -> None:
+        grammar = turn(tools=None, response=response)
+        for before in ("", "<think>\nA <b> c {\n</think>\n\n"):
+            assert allows(grammar, before + good)
+            assert not allows(grammar, before + bad)
+
+    def test_beside_tools_a_call_may_come_instead(self) -> None:
+        response = regex("[ab]+")
+        auto = turn(response=response)
+        assert allows(auto, "ab")
+        assert allows(auto, CALL)
+        assert not allows(auto, f"ab\n{CALL}")
+        assert not allows(auto, "Hello.")
+        required = turn(response=response, tool_choice="required")
+        assert allows(required, CALL)
+        assert not allows(required, "ab")
+        none = turn(response=response, tool_choice="none")
+        assert allows(none, "ab")
+        assert not allows(none, CALL)
+
+    def test_in_a_channel(self) -> None:
+        tokenizer = Letters(special=("<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>"))
+        grammar = turn("gpt_oss", tokenizer, tools=None, response=regex("[ab]+"))
+        for text in (
+            "<|channel|>final<|message|>ab",
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>ab",
+        ):
+            assert allows(grammar, text, tokenizer)
+            assert not allows(grammar, text + "c", tokenizer)
+
+    def test_in_a_frame(self) -> None:
+        tokenizer = letters(FORMATS["ernie45"])
+        grammar = turn("ernie45", tokenizer, tools=None, response=regex("[ab]+"), prompt="")
+        assert allows(grammar, "<response>\nab\n</response>\n", tokenizer)
+        assert not allows(grammar, "ab", tokenizer)
+
+    def test_what_it_can_not_enforce_is_carried_on(self) -> None:
+        response = json_schema({"not": {"const": 1}}, strict=False)
+        grammar = turn(tools=None, response=response)
+        assert grammar.warnings == response.warnings
+        assert grammar.problems("1")
+
+
+class TestText:
+    def test_markers_that_readers_know_by_id_are_letters_elsewhere(self) -> None:
+        ids = [*b"Say <tool_call> or <think>."]
+        parser = unspool.Parser(unspool.get_format("hermes"), tools=TOOLS, tokenizer=QWEN)
+        message = unspool.Message.from_events(parser.feed_tokens(ids) + parser.finish())
+        assert message.content == "Say <tool_call> or <think>."
+        held = LLGuidanceConstraint(turn(), QWEN)
+        assert all(map(held.accept, ids))
+
+    def test_other_markers_can_not_be_spelled(self) -> None:
+        plain = Letters()
+        assert not allows(turn(tokenizer=plain), "Say <tool_call> or so.", plain)
+        assert not allows(turn(tokenizer=plain), "<think>a</think>b</think>", plain)
+        assert allows(turn(tokenizer=plain), "Say <tool_cal> or so.", plain)
+        coder = turn("qwen3_coder", plain, tool_choice="required")
+        call = "<tool_call>\n<function=get_weather>\n<parameter=city>\n{}\n</parameter>\n<parameter=unit>\nc\n"
+        call += "</parameter>\n</function>\n</tool_call>"
+        assert allows(coder, call.format("a </para> b"), plain)
+        assert not allows(coder, call.format("a </parameter> b"), plain)
+
+
+def parameters(schema: Any, *texts: str, fmt: str = "qwen3_coder") -> list[bool]:
+    """Whether the value of the only parameter may be spelled so."""
+    tools = [
+        tool({"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": False})
+    ]
+    plain = Letters()
+    grammar = turn(fmt, plain, tools=tools, tool_choice="required")
+    call = {
+        "qwen3_coder": "<tool_call>\n<function=f>\n<parameter=x>\n{}\n</parameter>\n</function>\n</tool_call>",
+        "pythonic": "[f(x={})]",
+        "gemma4": "<|tool_call>call:f{{x:{}}}<tool_call|>",
+    }[fmt]
+    return [allows(grammar, call.format(text), plain) for text in texts]
+
+
+class TestSchemas:
+    @pytest.mark.parametrize(
+        ("schema", "good", "bad"),
+        [
+            ({"type": "string"}, ["a", "", "1", "{", "a\nb"], []),
+            ({"type": "integer", "minimum": 5}, ["5", "77"], ["4", "x", "5.5"]),
+            ({"type": "number"}, ["5", "-1.5e3"], ["x", "1."]),
+            ({"type": "boolean"}, ["true"], ["True", "1"]),
+            ({"enum": ["a", "ab", 1, None]}, ["a", "ab", "1", "null"], ["b", "2"]),
+            ({"const": {"a": [1]}}, ['{"a": [1]}'], ["{}"]),
+            ({"type": ["integer", "string"]}, ["1", "x"], []),
+            ({"anyOf": [{"type": "integer", "maximum": 9}, {"type": "string"}]}, ["9", "-3", "x"], ["10"]),
+            (
+                {"anyOf": [{"type": "integer", "exclusiveMinimum": 9}, {"type": "string"}]},
+                ["10", "x"],
+                ["9", "-1"],
+            ),
+            ({"oneOf": [{"type": "null"}, {"type": "boolean"}]}, ["null", "true"], ["1"]),
+            ({"allOf": [{"type": "integer"}, {"minimum": 3}, {"minimum": 7}]}, ["7"], ["5"]),
+            ({"allOf": [{"enum": [1, 2, 3]}, {"enum": [3, 4]}]}, ["3"], ["1", "4"]),
+            ({"type": "string", "minLength": 2, "maxLength": 3}, ["ab", "abc"], ["a", "abcd"]),
+            ({"type": "string", "pattern": "b"}, ["abc", "b"], ["ac"]),
+            ({"type": "string", "pattern": "^a|b$"}, ["ac", "cb"], ["ca", "bc"]),
+            ({"type": "string", "pattern": r"^[a/$^]\.$"}, ["a.", "/.", "$."], ["ab", "a"]),
+            ({"type": "string", "format": "date"}, ["2024-02-28"], ["2024-13-01", "x", "2023-02-30"]),
+            ({"type": "array", "items": {"type": "integer"}, "maxItems": 1}, ["[]", "[1]", "[ 1 ]"], ["[1, 2]"]),
+            (
+                {"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a"]},
+                ['{"a": null}'],
+                ["{}", '{"b": 1}', '{"a": null, "b": 1}'],
+            ),
+            (
+                {"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "integer"}},
+                ['{"b": 1}', '{"b": 1, "a": "x"}', "{}"],
+                ['{"b": "x"}'],
+            ),
+            ({}, ["a", "1", "[1, {}]"], []),
+            ({"type": "array"}, ["[]", '[1, "a", {"b": null}]'], ["1"]),
+        ],
+    )
+    def test_of_text_values(self, schema: Any, good: list[str], bad: list[str]) -> None:
+        assert parameters(schema, *good) == [True] * len(good)
+        assert parameters(schema, *bad) == [False] * len(bad)
+
+    @pytest.mark.parametrize(
+        ("schema", "good", "bad"),
+        [
+            ({"type": "string"}, ['"a"', r'"\n\"\\"'], ["a", "'a'"]),
+            ({"type": "string", "pattern": "^a+$"}, ['"aa"'], ['"b"', r'"\u0061"']),
+            ({"type": ["boolean", "null"]}, ["True", "None"], ["true", "null"]),
+            ({"enum": ["a", True]}, ['"a"', "True"], ["a"]),
+            ({"type": "array", "items": {"type": "number"}}, ["[]", "[1, 2.5]"], ["[True]"]),
+            ({"type": "object", "properties": {"a": {}}}, ['{"a": [None]}', "{}"], ['{"b": 1}']),
+            ({}, ["1", "None", '[{"a": "b"}]'], ["x"]),
+        ],
+    )
+    def test_of_python_literals(self, schema: Any, good: list[str], bad: list[str]) -> None:
+        assert parameters(schema, *good, fmt="pythonic") == [True] * len(good)
+        assert parameters(schema, *bad, fmt="pythonic") == [False] * len(bad)
+
+    @pytest.mark.parametrize(
+        ("schema", "good", "bad"),
+        [
+            ({"type": "string"}, ['<|"|>a "b"<|"|>'], ['"a"', "a"]),
+            ({"type": ["boolean", "null"]}, ["true", "null"], ["True"]),
+            ({"type": "object", "properties": {"a": {}}}, ["{}", '{a:[1,<|"|>b<|"|>]}'], ["{b:1}"]),
+            ({}, ["1", "{a:{b:null}}"], ["x"]),
+        ],
+    )
+    def test_of_relaxed_objects(self, schema: Any, good: list[str], bad: list[str]) -> None:
+        assert parameters(schema, *good, fmt="gemma4") == [True] * len(good)
+        assert parameters(schema, *bad, fmt="gemma4") == [False] * len(bad)
+
+    @pytest.mark.parametrize(
+        ("schema", "keyword", "pointer"),
+        [
+            ({"not": {"type": "string"}}, "not", "/properties/x"),
+            ({"type": "array", "items": {"uniqueItems": True}}, "uniqueItems", "/properties/x/items"),
+            ({"type": "string", "pattern": "a(?=b)"}, None, ""),
+            ({"type": "string", "pattern": "(^a)"}, "pattern", "/properties/x"),
+            ({"type": "string", "format": "postcode"}, "format", "/properties/x"),
+            ({"type": "string", "minLength": "3"}, "minLength", "/properties/x"),
+            ({"$ref": "#/$defs/none"}, "$ref", "/properties/x"),
+            ({"oneOf": [{"type": "integer"}, {"minimum": 3}]}, "oneOf", "/properties/x"),
+            (
+                {"anyOf": [{"type": "number", "minimum": 1}, {"type": "string"}]},
+                "minimum",
+                "/properties/x/anyOf/0",
+            ),
+            ({"allOf": [{"const": 1}, {"const": 2}]}, "const", "/properties/x"),
+            ({"type": "string", "enum": [1]}, "enum", "/properties/x"),
+            (False, None, ""),
+        ],
+    )
+    def test_what_can_not_be_enforced_is_refused_or_said(self, schema: Any, keyword: Any, pointer: str) -> None:
+        whole = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
+        if keyword is None:
+            # Found when it is compiled, or needs nothing: a value that can't exist is left out.
+            turn("qwen3_coder", tools=[tool(whole, strict=False)], tool_choice="required")
+            return
+        with pytest.raises(SchemaError, match="tool 'f'") as caught:
+            turn("qwen3_coder", tools=[tool(whole)], tool_choice="required")
+        assert (caught.value.keyword, caught.value.pointer) == (keyword, pointer)
+        relaxed = turn("qwen3_coder", tools=[tool(whole, strict=False)], tool_choice="required")
+        assert relaxed.warnings
+        assert f"{keyword!r} at {pointer}" in relaxed.warnings[0]
+
+    def test_of_json_llguidance_decides(self) -> None:
+        schema = {"type": "object", "properties": {"x": {"not": {"const": 1}}}, "required": ["x"]}
+        with pytest.raises(SchemaError, match="tool 'f': .*'not' at /properties/x") as caught:
+            turn(tools=[tool(schema)])
+        assert (caught.value.keyword, caught.value.pointer) == ("not", "/properties/x")
+        relaxed = turn(tools=[tool(schema, strict=False)], tool_choice="required")
+        assert relaxed.warnings[0].startswith("tool 'f': 'not' at /properties/x")
+        assert relaxed.call_problems("f", '{"x": 1}')
+        assert relaxed.call_problems("f", '{"x": 2}') == relaxed.call_problems("g", "{}") == []
+
+    @pytest.mark.parametrize("fmt", ["qwen3_coder", "pythonic", "hermes", "minimax_m3", "gemma4"])
+    def test_more_parameters_than_bits(self, fmt: str) -> None:
+        names = [f"p{number}" for number in range(80)]
+        schema = {
+            "type": "object",
+            "properties": {name: {"type": "integer"} for name in names},
+            "required": ["p70", "p2"],
+            "additionalProperties": False,
+        }
+        tokenizer = letters(FORMATS[fmt])
+        grammar = turn(fmt, tokenizer, tools=[tool(schema)], tool_choice="required")
+        for kept in (["p2", "p70"], names):
+            order = kept if fmt != "pythonic" else sorted(kept, key=lambda name: name not in ("p2", "p70"))
+            arguments = json.dumps(dict.fromkeys(order, 1))
+            text = unspool.write(fmt, unspool.Message(tool_calls=(unspool.ToolCall("", "f", arguments),)))
+            assert allows(grammar, text, tokenizer) or fmt in ("pythonic", "gemma4"), text
+
+    def test_in_any_order_once(self) -> None:
+        plain = Letters()
+        schema = {
+            "type": "object",
+            "properties": {name: {"type": "integer"} for name in "abc"},
+            "required": ["b"],
+            "additionalProperties": False,
+        }
+        grammar = turn("pythonic", plain, tools=[tool(schema)], tool_choice="required")
+        for arguments in ("b=1", "a=1, b=2", "c=1, b=2, a=3"):
+            assert allows(grammar, f"[f({arguments})]", plain), arguments
+        for arguments in ("", "a=1", "b=1, b=2", "b=1,a=2", "b=1, d=2", "b=1, "):
+            assert not allows(grammar, f"[f({arguments})]", plain), arguments
+
+
+def test_a_response_template_says_nothing_about_writing() -> None:
+    fmt = from_response_template({"start_anchor": "<bot>", "fields": {"content": {}}})
+    with pytest.raises(GrammarError, match="how an output is read and not how"):
+        turn_grammar(fmt, QWEN, response=regex("a"))
+
+
+def test_a_format_without_calls_has_none_to_demand() -> None:
+    name = next(name for name, fmt in FORMATS.items() if fmt.calls is None)
+    with pytest.raises(GrammarError, match="has no calls"):
+        turn(name, tool_choice="required")
