@@ -184,7 +184,8 @@ def test_a_wrong_field_is_named(fields: dict[str, Any], param: str) -> None:
 
 
 def test_a_body_that_is_no_object_is_refused() -> None:
-    for body in (None, [], "x"):
+    bodies: tuple[object, ...] = (None, [], "x")
+    for body in bodies:
         assert "must be a JSON object" in refusal(body).message
 
 

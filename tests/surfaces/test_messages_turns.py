@@ -167,7 +167,7 @@ said: st.SearchStrategy[Event] = st.builds(ContentDelta, words) | st.builds(Reas
 def test_any_answer_comes_back_as_from_chat_completions(
     before: list[Event], after: list[Event], arguments: dict[str, str]
 ) -> None:
-    call = [
+    call: list[Event] = [
         ToolCallStart(0, "call_1", "f"),
         ToolCallDelta(0, json.dumps(arguments, ensure_ascii=False)),
         ToolCallEnd(0),

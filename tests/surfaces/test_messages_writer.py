@@ -268,6 +268,6 @@ def test_input_is_embedded_as_it_was_written(arguments: str, embedded: bytes) ->
 
 
 def test_half_a_surrogate_pair_is_sent_as_an_escape() -> None:
-    events = [ReasoningDelta("\ud83d"), ContentDelta("a\ud83d")]
+    events: list[Event] = [ReasoningDelta("\ud83d"), ContentDelta("a\ud83d")]
     assert b'"text":"a\\ud83d"' in MessageStream(**IDENTITY).write(events)
     assert whole(*events)["content"][1]["text"] == "a\ud83d"

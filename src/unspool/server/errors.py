@@ -75,8 +75,13 @@ def shaped(scope: Scope, status: int, body: Mapping[str, Mapping[str, str | None
     if not _is_messages(scope):
         return body
     kind = _MESSAGES_KINDS.get(status, "invalid_request_error" if status < 500 else "api_error")
-    request_id = scope.get("state", {}).get("request_id")
-    return messages_error(body["error"]["message"] or "", kind, request_id=request_id)
+    return messages_error(body["error"]["message"] or "", kind, request_id=request_id_of(scope))
+
+
+def request_id_of(scope: Scope) -> str | None:
+    """The id that the middleware gave a request."""
+    found: str | None = scope.get("state", {}).get("request_id")
+    return found
 
 
 def _is_messages(scope: Scope) -> bool:
@@ -91,7 +96,11 @@ async def on_error(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return _on_http_error(request, error)
     status, body = describe_for(request.scope, error)
-    return json_response(body, status)
+    # What nobody expected is answered outside of the middleware that gives answers their id.
+    request_id = request_id_of(request.scope)
+    return json_response(
+        body, status, {"x-request-id": request_id, "request-id": request_id} if request_id else None
+    )
 
 
 def _on_http_error(request: Request, error: HTTPException) -> Response:
