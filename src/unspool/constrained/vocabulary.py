@@ -23,7 +23,8 @@ class Vocabulary:
     """One tokenizer as constraints see it.
 
     ``tokens`` are the bytes of each id, ``special`` the ids that never stand for text, ``end_tokens`` the ids
-    that end a generation as far as the tokenizer says, ``spare`` the first id that no token has.
+    that end a generation as far as the tokenizer says, ``spare`` the first id that no token has. ``natives`` are
+    the same data as each backend wants it, by its name, and ``grammars`` what was compiled for it.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -43,7 +44,7 @@ class Vocabulary:
         ]
         self.end_tokens = _end_tokens(tokenizer, inner)
         self.grammars: Cache[Any] = Cache(128)
-        self._llguidance: Cache[Any] = Cache(1)
+        self.natives: Cache[Any] = Cache(4)
         self._encode = _encoder(inner)
 
     def encode(self, data: bytes) -> list[int]:
@@ -68,7 +69,7 @@ class Vocabulary:
     @property
     def for_llguidance(self) -> Any:
         """The tokenizer as llguidance's ``LLTokenizer``; takes a second or more to make, once."""
-        return self._llguidance.get("tokenizer", self._make_for_llguidance)
+        return self.natives.get("llguidance", self._make_for_llguidance)
 
     def _make_for_llguidance(self) -> Any:
         try:
