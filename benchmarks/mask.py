@@ -150,6 +150,7 @@ def other(backend: Any, vocabulary: Vocabulary, name: str, schema: str, options:
     """Another backend under one schema; its cell says so if it can't take it, or takes too long."""
     times = Times(vocabulary, schema)
     passes = Passes(options.budget, options.calibration)
+    constrain(True, vocabulary, backend=backend)  # its tokenizer data is made once, outside of the limit
     try:
         with limited(options.limit):
             for _ in passes:
