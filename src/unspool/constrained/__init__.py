@@ -13,6 +13,9 @@ from unspool.lazy import attributes
 
 if TYPE_CHECKING:
     from unspool.constrained.arrays import apply_mask
+    from unspool.constrained.backends import constrain
+    from unspool.constrained.backends.lmformatenforcer import LMFormatEnforcerConstraint
+    from unspool.constrained.backends.xgrammar import XGrammarConstraint
     from unspool.constrained.base import Constraint, ConstraintError, GrammarError, SchemaError, new_mask
     from unspool.constrained.boundary import BoundaryTracker, Phase
     from unspool.constrained.grammars import Grammar, choice, ebnf, lark, regex
@@ -37,13 +40,16 @@ __all__ = [
     "History",
     "JSONSchemaLogitsProcessor",
     "LLGuidanceConstraint",
+    "LMFormatEnforcerConstraint",
     "Phase",
     "SchemaError",
     "ThinkingAwareLogitsProcessor",
     "ThinkingConstraint",
     "TurnGrammar",
+    "XGrammarConstraint",
     "apply_mask",
     "choice",
+    "constrain",
     "ebnf",
     "json_object",
     "json_schema",
@@ -57,6 +63,9 @@ __getattr__ = attributes(
     __name__,
     {
         "arrays": ("apply_mask",),
+        "backends": ("constrain",),
+        "backends.lmformatenforcer": ("LMFormatEnforcerConstraint",),
+        "backends.xgrammar": ("XGrammarConstraint",),
         "base": ("Constraint", "ConstraintError", "GrammarError", "SchemaError", "new_mask"),
         "boundary": ("BoundaryTracker", "Phase"),
         "grammars": ("Grammar", "choice", "ebnf", "lark", "regex"),

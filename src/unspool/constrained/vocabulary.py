@@ -24,8 +24,9 @@ class Vocabulary:
 
     ``tokens`` are the bytes of each id, ``special`` the ids that never stand for text, ``markers`` those ids by
     what spells them, ``flagged`` the texts of those that readers, too, know by id. ``end_tokens`` are the ids
-    that end a generation as far as the tokenizer says, ``spare`` is the first id that no token has.
-    ``grammars`` are those compiled for it, ``turns`` those made of formats.
+    that end a generation as far as the tokenizer says, ``spare`` is the first id that no token has. ``natives``
+    are the same data as each backend wants it, by its name, ``grammars`` what was compiled for it, and ``turns``
+    the grammars made of formats.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -49,7 +50,7 @@ class Vocabulary:
         self.end_tokens = _end_tokens(tokenizer, inner)
         self.grammars: Cache[Any] = Cache(128)
         self.turns: Cache[Any] = Cache(128)
-        self._llguidance: Cache[Any] = Cache(1)
+        self.natives: Cache[Any] = Cache(4)
         self._encode = _encoder(inner)
 
     def encode(self, data: bytes) -> list[int]:
@@ -74,7 +75,7 @@ class Vocabulary:
     @property
     def for_llguidance(self) -> Any:
         """The tokenizer as llguidance's ``LLTokenizer``; takes a second or more to make, once."""
-        return self._llguidance.get("tokenizer", self._make_for_llguidance)
+        return self.natives.get("llguidance", self._make_for_llguidance)
 
     def _make_for_llguidance(self) -> Any:
         try:

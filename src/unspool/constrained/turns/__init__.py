@@ -96,10 +96,10 @@ def _written(
         first, *others = response.parts
         grammars += [{**first, "name": RESPONSE}, *others]
     return TurnGrammar(
-        json.dumps({"grammars": grammars}, ensure_ascii=False),
-        tuple(making.warnings) + (response.warnings if response else ()),
-        response.schemas if response else (),
-        {tool.name: json.dumps(tool.schema) for tool in held} if making.warnings else {},
+        text=json.dumps({"grammars": grammars}, ensure_ascii=False),
+        warnings=tuple(making.warnings) + (response.warnings if response else ()),
+        schemas=response.schemas if response else (),
+        arguments={tool.name: json.dumps(tool.schema) for tool in held} if making.warnings else {},
     )
 
 
