@@ -12,6 +12,7 @@ from typing import Any
 import openai
 import uvicorn
 
+from unspool.constrained import Constraint
 from unspool.engines.base import Chunk, Engine, ModelInfo, Sampling
 from unspool.engines.replay import Recording, ReplayEngine
 from unspool.server.app import create_app
@@ -65,6 +66,7 @@ class ScriptedEngine:
     """
 
     tokenizer = None
+    constrains = False
 
     def __init__(self, *script: Chunk | Exception | None, template: str | None = None) -> None:
         self.script: Sequence[Chunk | Exception | None] = script
@@ -81,7 +83,9 @@ class ScriptedEngine:
     async def close(self) -> None:
         """Nothing to free."""
 
-    async def stream(self, prompt: str | Sequence[int], sampling: Sampling) -> AsyncIterator[Chunk]:
+    async def stream(
+        self, prompt: str | Sequence[int], sampling: Sampling, constraint: Constraint | None = None
+    ) -> AsyncIterator[Chunk]:
         """Follows the script."""
         self.prompts.append(prompt)
         self.samplings.append(sampling)
