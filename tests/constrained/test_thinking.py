@@ -102,10 +102,21 @@ class TestAlone:
         tracker = BoundaryTracker([1], [2])
         with pytest.raises(ValueError, match="vocab_size is needed"):
             ThinkingConstraint(tracker)
-        with pytest.raises(ValueError, match="only content is covered"):
-            ThinkingConstraint(tracker, vocab_size=10, covers="turn")
         with pytest.raises(ConstraintError, match="Marker token 2 is not among the 2 tokens"):
             ThinkingConstraint(tracker, vocab_size=2)
+
+    def test_without_a_grammar_a_whole_turn_is_held_to_the_budget_alone(self) -> None:
+        tracker = BoundaryTracker([1], [2], budget=1, opened=True)
+        held = ThinkingConstraint(tracker, vocab_size=5, covers="turn")
+        assert choices(held) == {0, 1, 2, 3, 4}
+        assert held.accept(0)
+        assert choices(held) == {2}
+        assert not held.accept(0)
+        assert held.accept(2)
+        # Markers may come again: they are not only those of reasoning.
+        assert choices(held) == {0, 1, 2, 3, 4}
+        assert held.accept(1)
+        assert not held.is_stopped
 
     @pytest.mark.parametrize("token", [-1, LETTERS.size])
     def test_ids_that_are_no_token_are_refused(self, token: int) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from unspool.constrained.schema import json_object, json_schema
     from unspool.constrained.thinking import ThinkingConstraint
+    from unspool.constrained.tracking import reasoning_tracker
 
 __all__ = [
     "BoundaryTracker",
@@ -47,6 +48,7 @@ __all__ = [
     "json_schema",
     "lark",
     "new_mask",
+    "reasoning_tracker",
     "regex",
 ]
 
@@ -62,5 +64,6 @@ __getattr__ = attributes(
         "processors": ("ConstraintLogitsProcessor", "JSONSchemaLogitsProcessor", "ThinkingAwareLogitsProcessor"),
         "schema": ("json_object", "json_schema"),
         "thinking": ("ThinkingConstraint",),
+        "tracking": ("reasoning_tracker",),
     },
 )

@@ -24,8 +24,8 @@ class ThinkingConstraint:
     a marker of several tokens only the last is kept out, and only where it would complete the marker.
 
     ``vocab_size`` and ``end_tokens`` are those of ``inner`` unless given. With ``covers="turn"`` the grammar
-    decides about markers, and a forced token waits until the grammar allows it. Raises ``ValueError`` without a
-    size.
+    decides about markers, and a forced token waits until the grammar allows it; without a grammar, markers are
+    kept out of nothing. Raises ``ValueError`` without a size.
     """
 
     def __init__(
@@ -37,8 +37,8 @@ class ThinkingConstraint:
         end_tokens: Iterable[int] | None = None,
         covers: Covers = "content",
     ) -> None:
-        if inner is None and (vocab_size is None or covers == "turn"):
-            raise ValueError("Without an inner constraint vocab_size is needed, and only content is covered.")
+        if inner is None and vocab_size is None:
+            raise ValueError("Without an inner constraint vocab_size is needed.")
         self.tracker = tracker
         self.inner = inner
         self._size = vocab_size if inner is None and vocab_size is not None else getattr(inner, "vocab_size", 0)
@@ -68,8 +68,8 @@ class ThinkingConstraint:
     def mask(self, out: Mask) -> bool:
         """Writes which tokens may come next; false if that is every token."""
         forced = self.tracker.forced
-        if self._covers == "turn" and self.inner is not None and (forced is None or not self._takes(forced)):
-            return self.inner.mask(out)
+        if self._covers == "turn" and (forced is None or not self._takes(forced)):
+            return self.inner.mask(out) if self.inner is not None else self._free(out, ())
         if forced is not None:
             allow_only(out, (forced,))
             return True

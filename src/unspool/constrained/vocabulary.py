@@ -8,6 +8,7 @@ format, those that end a generation too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -55,6 +56,28 @@ class Vocabulary:
         if self.special.isdisjoint(ids) and b"".join(self.tokens[token] for token in ids) == data:
             return ids
         return self._cut_greedily(data)
+
+    def text(self, token: int) -> str:
+        """How a token is spelled."""
+        return self.tokens[token].decode("utf-8", "replace")
+
+    def marker(self, text: str) -> list[int]:
+        """The ids of a format's marker: what of it the vocabulary has as special tokens is one."""
+        ids: list[int] = []
+        start = 0
+        for found in self._special_texts.finditer(text):
+            ids += [*self.encode(text[start : found.start()].encode()), self._by_text[found[0]]]
+            start = found.end()
+        return ids + self.encode(text[start:].encode())
+
+    @cached_property
+    def _by_text(self) -> dict[str, int]:
+        return {self.text(token): token for token in sorted(self.special, reverse=True) if self.tokens[token]}
+
+    @cached_property
+    def _special_texts(self) -> re.Pattern[str]:
+        # The longest first; without any, what is found nowhere.
+        return re.compile("|".join(map(re.escape, sorted(self._by_text, key=len, reverse=True))) or r"(?!)")
 
     @cached_property
     def layout(self) -> frozenset[int]:
