@@ -88,20 +88,54 @@ def test_markers_that_are_tokens_are_ids() -> None:
     assert tracker.forced == WORDS.ids("</think>")[0]
 
 
-def test_a_closer_that_shares_a_token_with_the_line_break_behind_it_ends_reasoning() -> None:
-    words = Letters(words=["</", "think", ">", ">\n\n"])
+@pytest.mark.parametrize(
+    "text", ["</think>", "x.</think>\n\nSo", "x\n</think>\nSo", "a</think>b", "</</think>", "</thin</think>"]
+)
+def test_markers_are_found_in_tokens_that_hold_other_text_as_well(text: str) -> None:
+    words = Letters(words=["</", ".</", "think", "thin", ">\n\n", ">b", "\n", "\n</", "So"])
     found = reasoning_tracker(unspool.get_format("hermes"), words, prompt=OPEN)
     assert found is not None
     tracker = found[0]
-    for token in [ord("x"), *words.ids("</think>\n\n")]:
+    tracker.accept(ord("x"))
+    for token in words.ids(text):
+        assert tracker.phase is Phase.THINKING
         tracker.accept(token)
+        if tracker.phase is Phase.CONTENT:
+            break
     assert tracker.phase is Phase.CONTENT
+
+
+def test_what_is_forced_completes_a_marker_that_was_begun() -> None:
+    words = Letters(words=["</", "think", "thi", ".</"])
+    for begun, rest in ((["x", ".</", "thi"], "nk>"), (["x", "y", "z"], "</think>")):
+        found = reasoning_tracker(unspool.get_format("hermes"), words, prompt=OPEN, budget=3)
+        assert found is not None
+        tracker, covers = found
+        held = ThinkingConstraint(tracker, vocab_size=words.size, covers=covers)
+        for token in begun:
+            assert held.accept(words.ids(token)[0])
+        forced = b""
+        while tracker.forced is not None:
+            forced += words.piece(tracker.forced)
+            assert held.accept(tracker.forced)
+        assert (forced.decode(), tracker.phase) == (rest, Phase.CONTENT)
+
+
+def test_a_start_marker_may_share_its_last_token_with_a_line_break() -> None:
+    words = Letters(words=["<think", ">\n"])
+    found = reasoning_tracker(unspool.get_format("hermes"), words, prompt=FRESH, budget=1)
+    assert found is not None
+    tracker = found[0]
+    for token in words.ids("<think>\nx"):
+        assert tracker.forced is None
+        tracker.accept(token)
+    assert tracker.forced == ord("<")
 
 
 def test_of_several_kinds_the_prompt_or_the_vocabulary_decides() -> None:
     form = unspool.get_format("mistral")
     words = Letters(special=["<think>", "</think>"])
-    opener, closer = words.ids("<think>"), words.ids("</think>")
+    opener = words.ids("<think>")
     found = reasoning_tracker(form, words)
     assert found is not None
     assert found[0].start is not None
@@ -109,7 +143,6 @@ def test_of_several_kinds_the_prompt_or_the_vocabulary_decides() -> None:
     found = reasoning_tracker(form, LETTERS, prompt="[INST]x[/INST]<think>")
     assert found is not None
     assert bytes(found[0].ends[0].ids) == b"</think>"
-    assert [*closer] == [words.size - 1]
 
 
 def test_markers_that_content_has_too_are_not_kept_out_of_it() -> None:

@@ -45,7 +45,7 @@ class ThinkingConstraint:
         self.end_tokens = frozenset(getattr(inner, "end_tokens", ()) if end_tokens is None else end_tokens)
         self._covers = covers
         self._markers = (*tracker.ends, *([tracker.start] if tracker.start is not None else []))
-        for token in {token for marker in self._markers for token in marker.ids}:
+        for token in {token for marker in self._markers for token in marker.ids} if covers == "content" else ():
             check_token(token, self._size, "Marker token")
         self._single = frozenset(marker.ids[0] for marker in self._markers if len(marker) == 1)
         self._longer = tuple(marker for marker in self._markers if len(marker) > 1)

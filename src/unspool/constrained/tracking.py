@@ -6,11 +6,12 @@ leaves open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
-from unspool.constrained.boundary import BoundaryTracker
+from unspool.constrained.boundary import BoundaryTracker, Marker
 from unspool.constrained.thinking import Covers
 from unspool.constrained.vocabulary import Vocabulary, vocabulary_of
 from unspool.events import ReasoningDelta
@@ -19,19 +20,20 @@ from unspool.parsing.declaration import ChannelCalls, Format, RegionCalls
 from unspool.parsing.expressions import Expression, Text
 from unspool.parsing.parser import Parser, turn_tail
 
+_BYTES = 256  # units from here on are special tokens
+
 
 @dataclass(frozen=True, slots=True)
 class ReasoningMarkers:
     """What opens and closes reasoning in a format, as texts.
 
-    ``others`` close it as well. ``pads`` are what may stand before and behind a closer. ``shared``: content has
-    such markers too, so they can't be kept out of it. ``recurs``: reasoning may come again after content.
+    ``others`` close it as well. ``shared``: content has such markers too, so they can't be kept out of it.
+    ``recurs``: reasoning may come again after content.
     """
 
     open: str
     close: str
     others: tuple[str, ...] = ()
-    pads: tuple[str, str] = ("", "")
     shared: bool = False
     recurs: bool = False
 
@@ -43,7 +45,6 @@ def markers_of(form: Format) -> list[ReasoningMarkers]:
             block.open,
             block.close,
             (*block.closes_too, *block.ends_at),
-            (block.close_pad, block.after or block.after_accepts),
             shared=bool(block.ends_at),
             recurs=block.recurs,
         )
@@ -61,14 +62,60 @@ def markers_of(form: Format) -> list[ReasoningMarkers]:
     return found
 
 
+class SpelledTracker(BoundaryTracker):
+    """A tracker whose markers are spelled with letters, which tokens share with the text around them.
+
+    Markers are matched by *units*: the bytes of an ordinary token, or a special token as one. What is forced is
+    the rest of a marker as the tokenizer spells it.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, start: str, ends: Sequence[str], **options: Any) -> None:
+        """``start`` and ``ends`` are texts; ``options`` are those of :class:`BoundaryTracker`."""
+        self._vocabulary = vocabulary
+        first, *more = [self._units_of(vocabulary.marker(text)) for text in ends]
+        super().__init__(self._units_of(vocabulary.marker(start)), first, more_ends=more, **options)
+
+    @property
+    def opener(self) -> int | None:
+        """No single id goes on with the start marker."""
+        return None
+
+    def _units_of(self, tokens: Sequence[int]) -> list[int]:
+        return [unit for token in tokens for unit in self._units(token)]
+
+    def _units(self, token: int) -> Sequence[int]:
+        vocabulary = self._vocabulary
+        if token in vocabulary.special:
+            return (_BYTES + token,)
+        return vocabulary.tokens[token] if 0 <= token < vocabulary.spare else ()
+
+    def _advance(self, markers: Sequence[Marker], matched: Sequence[int], token: int) -> tuple[int, ...]:
+        return tuple(self._spell(marker, count, token) for marker, count in zip(markers, matched, strict=True))
+
+    def _spell(self, marker: Marker, matched: int, token: int) -> int:
+        for unit in self._units(token):
+            matched = marker.advance(matched, unit)
+            if matched == len(marker):
+                break
+        return matched
+
+    def _rest(self, matched: tuple[int, ...]) -> tuple[int, ...]:
+        ids: list[int] = []
+        for special, group in groupby(super()._rest(matched), lambda unit: unit >= _BYTES):
+            units = list(group)
+            ids += [unit - _BYTES for unit in units] if special else self._vocabulary.encode(bytes(units))
+        return tuple(ids)
+
+
 def reasoning_tracker(
     form: Format, tokenizer: Any, *, budget: int | None = None, prompt: str | None = None
 ) -> tuple[BoundaryTracker, Covers] | None:
     """A tracker of one generation's reasoning, ``None`` if the format has none that can be followed.
 
     With it comes what a :class:`~unspool.constrained.thinking.ThinkingConstraint` may cover without a grammar:
-    the ``"turn"`` where content has markers of reasoning, too. ``prompt`` is the rendered prompt; without it the
-    format's default start applies. ``budget`` is in tokens.
+    the ``"turn"`` where nothing can be kept out of content, because its text shares tokens with the markers or it
+    has them, too. ``prompt`` is the rendered prompt; without it the format's default start applies. ``budget`` is
+    in tokens.
     """
     vocabulary = vocabulary_of(tokenizer)
     form = bound(form, vocabulary=map(vocabulary.text, vocabulary.special), prompt=prompt)
@@ -77,22 +124,18 @@ def reasoning_tracker(
         return None
     opened = _reasons(form, prompt)
     kind = _of_this_turn(kinds, vocabulary, turn_tail(form, prompt) if opened else None)
-    start, end = vocabulary.marker(kind.open), vocabulary.marker(kind.close)
-    ends = dict.fromkeys(
-        spelling for text in (kind.close, *kind.others) for spelling in _spellings(vocabulary, text, kind)
-    )
+    start, *ends = [vocabulary.marker(text) for text in (kind.open, kind.close, *kind.others)]
     # Whether reasoning may still come is told by what the parser makes of it.
     closed = not opened and not _reasons(form, prompt, kind.open)
-    tracker = BoundaryTracker(
-        start,
-        end,
-        budget=budget,
-        more_ends=[ids for ids in ends if ids != tuple(end)],
-        prompt=(*start, *end) if closed else start if opened else (),
-        reopens=kind.recurs and len(start) == 1,
-        layout=vocabulary.layout,
-        piece=vocabulary.tokens.__getitem__,
-    )
+    options: dict[str, Any] = {
+        "budget": budget,
+        "prompt": (*start, *ends[0]) if closed else start if opened else (),
+        "layout": vocabulary.layout,
+        "piece": vocabulary.tokens.__getitem__,
+    }
+    if any(len(ids) > 1 for ids in (start, *ends)):
+        return SpelledTracker(vocabulary, kind.open, (kind.close, *kind.others), **options), "turn"
+    tracker = BoundaryTracker(start, ends[0], more_ends=ends[1:], reopens=kind.recurs, **options)
     return tracker, "turn" if kind.shared else "content"
 
 
@@ -108,18 +151,6 @@ def _reasons(form: Format, prompt: str | None, text: str = "") -> bool:
     parser = Parser(form, prompt=prompt)
     events = [*parser.feed(text + "x"), *parser.finish()]
     return any(isinstance(event, ReasoningDelta) and event.text.endswith("x") for event in events)
-
-
-def _spellings(vocabulary: Vocabulary, text: str, kind: ReasoningMarkers) -> Iterator[tuple[int, ...]]:
-    """A marker's ids alone, and with the line breaks around it where a token holds some of both."""
-    plain = tuple(vocabulary.marker(text))
-    yield plain
-    before, after = kind.pads
-    for left in dict.fromkeys(("", "\n", before)):
-        for right in dict.fromkeys(("", "\n", after)):
-            ids = tuple(vocabulary.marker(left + text + right))
-            if not any(ids[at : at + len(plain)] == plain for at in range(len(ids))):
-                yield ids
 
 
 def _literal(expression: Expression) -> str:
