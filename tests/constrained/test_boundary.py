@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,12 +127,31 @@ class TestPhases:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"end": ()}, "at least one token"),
-            ({"more_ends": [()]}, "at least one token"),
+            ({"end": ()}, "^end needs at least one token id"),
+            ({"more_ends": [(9,), ()]}, r"^more_ends\[1\] needs at least one token id"),
+            ({"turn_openers": [()]}, r"^turn_openers\[0\] needs at least one token id"),
+            ({"start": "<think>"}, "^start must be a sequence of token ids, .* not '<think>'"),
+            ({"end": 8}, "^end must be a sequence of token ids, .* not 8"),
+            ({"end": (8, -1)}, r"^end must be a sequence of token ids, .* not \(8, -1\)"),
+            ({"end": (8.0,)}, "^end must be a sequence of token ids, which are integers from 0 on"),
+            ({"closing": "So"}, "^closing must be a sequence of token ids"),
+            ({"implicit_ends": [None]}, "^implicit_ends must be a sequence of token ids"),
+            ({"layout": 30}, "^layout must be a sequence of token ids"),
+            ({"after": [-30]}, "^after must be a sequence of token ids"),
+            ({"more_ends": (8, 9)}, r"^more_ends\[0\] must be a sequence of token ids, .* not 8"),
+            ({"more_ends": 9}, "^more_ends must be several sequences of token ids, not 9"),
             ({"budget": -1}, "A budget is a number of tokens, not -1"),
+            ({"budget": 2.5}, "A budget is a number of tokens, not 2.5"),
+            ({"budget": "5"}, "A budget is a number of tokens, not '5'"),
             ({"start": (3, 4), "reopens": True}, "start marker of one token"),
             ({"start": (), "required": True}, "without a start marker"),
             ({"closing": [10, END]}, "closing text must not contain an end marker"),
+            (
+                {"closing": [90], "end": (6, 7), "more_ends": [(90, 6)]},
+                "nor begin one that the end marker completes",
+            ),
+            ({"closing": [20, 21], "implicit_ends": [20]}, "closing text must not contain an implicit end"),
+            ({"end": (6, 7), "implicit_ends": [7]}, "end marker must not contain an implicit end"),
         ],
     )
     def test_what_can_not_be_followed(self, options: dict[str, Any], message: str) -> None:
@@ -212,6 +232,17 @@ class TestBudget:
             forced.append(followed.forced)
             followed.accept(followed.forced)
         assert forced == [90, 91, 6, 7]
+        assert (followed.phase, followed.thinking_tokens) == (CONTENT, 1)
+
+    def test_a_closing_text_may_end_like_an_end_marker_begins(self) -> None:
+        followed = fed(tracker(end=(6, 6, 7), more_ends=[(6, 6, 6, 7)], budget=1, closing=[6]), START, 10)
+        assert followed.forced == 6
+        assert fed(followed, 6, 6, 6).phase is TRANSITIONING
+        assert fed(followed, 7).phase is CONTENT
+
+    def test_ids_may_be_those_of_numpy(self) -> None:
+        ids: Any = np.array([START, END])
+        followed = fed(BoundaryTracker(ids[:1], ids[1:], prompt=ids[:1]), 10, END)
         assert (followed.phase, followed.thinking_tokens) == (CONTENT, 1)
 
     def test_without_any_reasoning_there_is_nothing_to_close_with_words(self) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import json
-import threading
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,10 +26,8 @@ from unspool.constrained import (
     new_mask,
     regex,
 )
-from unspool.constrained import vocabulary as vocabulary_module
 from unspool.constrained.base import allow, allow_only, allowed, allows, forbid, mask_words
-from unspool.constrained.cache import Cache, IdentityCache
-from unspool.constrained.vocabulary import Vocabulary, vocabulary_of
+from unspool.constrained.vocabulary import vocabulary_of
 
 LETTERS = Letters(
     words=["ab", "abc", "the", '{"', '":'],
@@ -101,7 +97,8 @@ class TestGrammars:
             regex("(a")
 
     @pytest.mark.parametrize(
-        "text", ["plain", 'quo"te', "back\\slash", "two\nlines", "Größe 🙂", "<think>", "/x/"]
+        "text",
+        ["plain", 'quo"te', "back\\slash", "two\nlines", "Größe 🙂", "<think>", "/x/", "\x00\x08\x7f\x80\u2028"],
     )
     def test_choices_are_taken_to_the_letter(self, text: str) -> None:
         held = constraint(choice([text, "other"]))
@@ -111,6 +108,15 @@ class TestGrammars:
         for options in ([], ["a", ""]):
             with pytest.raises(GrammarError, match="at least one text"):
                 choice(options)
+
+    @pytest.mark.parametrize(
+        ("make", "what"),
+        [(regex, "regular expression"), (lark, "Lark grammar"), (ebnf, "EBNF grammar"), (choice, "choice")],
+    )
+    def test_text_that_is_no_unicode_is_an_error(self, make: Any, what: str) -> None:
+        text = 'start: "\ud800"'
+        with pytest.raises(GrammarError, match=rf"The {what} can't be used: .*\\ud800.* lone surrogate"):
+            make([text] if make is choice else text)
 
     def test_ebnf(self) -> None:
         held = constraint(ebnf('root ::= "a" item+\nitem ::= [b-d] | "<think>"'))
@@ -123,10 +129,26 @@ class TestGrammars:
         with pytest.raises(GrammarError, match=r"(?s)Lark grammar can.t be used: .*nothing"):
             lark("start: nothing")
 
-    def test_a_mask_of_another_size_is_refused(self) -> None:
+    @pytest.mark.parametrize(
+        ("mask", "found"),
+        [
+            (new_mask(LETTERS.size + 32), "10 words"),
+            (new_mask(LETTERS.size - 32), "8 words"),
+            (new_mask(LETTERS.size).view(np.uint32), r"uint32 of shape \(9,\)"),
+            (np.zeros(9, np.uint8), r"uint8 of shape \(9,\)"),
+            (np.zeros((1, 9), np.int32), r"int32 of shape \(1, 9\)"),
+            (np.zeros(18, np.int32)[::2], "words with gaps between them"),
+            (np.frombuffer(bytes(36), np.int32), "one that can't be written"),
+            ([0] * 9, "a list"),
+        ],
+    )
+    @pytest.mark.parametrize("ended", [False, True])
+    def test_what_is_no_mask_of_this_vocabulary_is_refused(self, mask: Any, found: str, ended: bool) -> None:
         held = constraint(lark('start: "a"'))
-        with pytest.raises(ValueError, match=r"words; make it with new_mask"):
-            held.mask(new_mask(LETTERS.size + 32))
+        assert takes(held, [*b"a", END] if ended else []) == 2 * ended
+        with pytest.raises(ConstraintError, match=rf"one row of 9 words \(int32\), not {found}; make it with"):
+            held.mask(mask)
+        assert choices(held) == ({END, CALL} if ended else {ord("a")})
 
     def test_the_mask_may_be_a_row_of_a_batch(self) -> None:
         held = constraint(lark('start: "a"'))
@@ -170,9 +192,22 @@ class TestEnds:
         assert held.is_stopped
         assert choices(held) == set()
 
-    def test_an_end_token_must_be_one_of_the_vocabulary(self) -> None:
-        with pytest.raises(ConstraintError, match=r"End token 99999 is not among"):
-            constraint(lark('start: "a"'), end_tokens=[99999])
+    @pytest.mark.parametrize(
+        ("tokens", "message"),
+        [
+            ([99999], r"End token 99999 is not among the \d+ tokens"),
+            ([-1], r"End token -1 is not among the \d+ tokens"),
+            (["<|end|>"], r"End token '<\|end\|>' is no id: that is an integer from 0 to \d+"),
+            ([2.0], r"End token 2.0 is no id"),
+            (7, "End tokens must be given as several ids, not as 7"),
+        ],
+    )
+    def test_an_end_token_must_be_one_of_the_vocabulary(self, tokens: Any, message: str) -> None:
+        with pytest.raises(ConstraintError, match=message):
+            constraint(lark('start: "a"'), end_tokens=tokens)
+
+    def test_an_end_token_may_be_an_integer_of_numpy(self) -> None:
+        assert constraint(lark('start: "a"'), end_tokens=np.array([END])).end_tokens == {END}
 
 
 class TestMarkers:
@@ -239,11 +274,17 @@ class TestRollback:
             held.rollback(count)
         assert takes(held, [*b"c"]) == 1
 
-    def test_a_grammar_that_can_not_be_rolled_back_says_so(self) -> None:
-        held = constraint(lark('start: x "b"\nx[max_tokens=3]: /a+/'))
-        takes(held, [*b"aa"])
-        with pytest.raises(ConstraintError, match="can't be rolled back"):
-            held.rollback(1)
+    @pytest.mark.parametrize("attribute", ["max_tokens=3", 'stop="c"'])
+    def test_where_llguidance_can_not_go_back_the_text_is_read_again(self, attribute: str) -> None:
+        held = constraint(lark(f'start: x "b"\nx[{attribute}]: /a+/'))
+        first = choices(held)
+        assert takes(held, [*b"aa"]) == 2
+        second = choices(held)
+        held.rollback(1)
+        assert takes(held, [*b"a"]) == 1
+        assert choices(held) == second
+        held.rollback(2)
+        assert choices(held) == first
 
 
 class TestLimits:
@@ -262,6 +303,13 @@ class TestLimits:
             held.accept(ord("{"))
         with pytest.raises(ConstraintError, match="can't go on here"):
             held.mask(new_mask(held.vocab_size))
+        assert (held.is_stopped, held.may_end) == (False, False)
+        with pytest.raises(ValueError, match="There are 5 tokens to roll back"):
+            held.rollback(6)
+        held.rollback(1)
+        assert choices(held) == {*b": \t\r\n"}
+        held.rollback(4)
+        assert takes(held, [*b'{"a":']) == 5
 
     def test_a_grammar_that_nothing_satisfies_is_an_error(self) -> None:
         with pytest.raises(GrammarError, match="satisf"):
@@ -365,121 +413,3 @@ class TestTokenizers:
 
         with pytest.raises(ConstraintError, match="cannot tell the size of Endless"):
             vocabulary_of(Endless())
-
-
-class TestCaches:
-    def test_a_second_request_with_the_same_schema_compiles_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        import llguidance
-
-        calls: list[str] = []
-
-        class Counting:
-            """The real matcher class, with its constructor and its validation counted."""
-
-            def __new__(cls, *args: Any, **options: Any) -> Any:
-                calls.append("compile")
-                return original(*args, **options)
-
-            @staticmethod
-            def validate_grammar_with_warnings(*args: Any) -> Any:
-                calls.append("validate")
-                return original.validate_grammar_with_warnings(*args)
-
-            @staticmethod
-            def grammar_from_json_schema(*args: Any, **options: Any) -> str:
-                return original.grammar_from_json_schema(*args, **options)
-
-        original = llguidance.LLMatcher
-        monkeypatch.setattr(llguidance, "LLMatcher", Counting)
-        schema = {"type": "object", "properties": {"only in this test": {"type": "integer"}}}
-        tokenizer = Letters()
-        built = vocabulary_module._vocabularies.made
-        first = constraint(json_schema(schema), tokenizer)
-        assert sorted(calls) == ["compile", "validate"]
-        assert vocabulary_module._vocabularies.made == built + 1
-        second = constraint(json_schema(dict(schema)), tokenizer)
-        assert len(calls) == 2
-        assert vocabulary_module._vocabularies.made == built + 1
-        first.accept(ord("{"))
-        assert choices(second) == choices(constraint(json_schema(schema), tokenizer))
-
-    def test_a_cache_is_bounded_and_keeps_what_is_used(self) -> None:
-        cache: Cache[int] = Cache(2)
-        for key in (1, 2, 1, 3, 1):
-            assert cache.get(key, lambda key=key: key * 10) == key * 10  # type: ignore[misc]
-        assert (len(cache), cache.made) == (2, 3)
-        cache.get(2, lambda: 20)
-        assert cache.made == 4
-        cache.clear()
-        assert len(cache) == 0
-
-    def test_a_failure_is_raised_and_not_kept(self) -> None:
-        cache: Cache[int] = Cache(2)
-        for _ in range(2):
-            with pytest.raises(ZeroDivisionError):
-                cache.get("x", lambda: 1 // 0)
-        assert cache.get("x", lambda: 5) == 5
-
-    def test_threads_that_need_the_same_thing_wait_for_one_making(self) -> None:
-        cache: Cache[object] = Cache(2)
-        begun, go_on, found = threading.Event(), threading.Event(), []
-
-        def make() -> object:
-            begun.set()
-            go_on.wait()
-            return object()
-
-        threads = [threading.Thread(target=lambda: found.append(cache.get("x", make))) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        begun.wait()
-        go_on.set()
-        for thread in threads:
-            thread.join()
-        assert len(found) == 4
-        assert len({id(value) for value in found}) == 1
-        assert cache.made == 1
-
-    def test_a_tokenizer_that_is_gone_takes_its_entry_along(self) -> None:
-        class Owner:
-            pass
-
-        cache: IdentityCache[str] = IdentityCache(4)
-        owner = Owner()
-        assert cache.get(owner, lambda: "a") == cache.get(owner, lambda: "b") == "a"
-        del owner
-        gc.collect()
-        assert len(cache) == 0
-        assert cache.made == 1
-
-    def test_an_address_that_is_used_again_is_another_tokenizer(self) -> None:
-        class Owner:
-            pass
-
-        cache: IdentityCache[str] = IdentityCache(4)
-        owner, gone = Owner(), Owner()
-        cache._cache.get(id(owner), lambda: (lambda: gone, "of another"))
-        assert cache.get(owner, lambda: "own") == "own"
-
-    def test_owners_without_weak_references_are_kept(self) -> None:
-        cache: IdentityCache[str] = IdentityCache(1)
-        owner = (1, 2)
-        assert cache.get(owner, lambda: "a") == cache.get(owner, lambda: "b") == "a"
-        cache.clear()
-        assert len(cache) == 0
-
-    def test_many_threads_share_one_compiled_grammar(self) -> None:
-        vocabulary, failures = Vocabulary(LETTERS), []
-
-        def run() -> None:
-            held = constraint(json_schema({"type": "array", "items": {"enum": [1, 2]}}), vocabulary)
-            if takes(held, [*b"[1, 2, 1]", END]) != 10:
-                failures.append(held)
-
-        threads = [threading.Thread(target=run) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not failures
-        assert (vocabulary.grammars.made, vocabulary._llguidance.made) == (1, 1)

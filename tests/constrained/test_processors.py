@@ -97,6 +97,11 @@ class TestHistory:
         assert next_tokens(show(history, 7, *b"4")) == set(b"0123456789;")
         assert not history.is_refused
 
+    def test_a_mask_is_checked_behind_a_refused_draft_too(self) -> None:
+        history = show(show(History(digits()), 7), 7, ord("x"))
+        with pytest.raises(ConstraintError, match="make it with new_mask"):
+            history.mask(new_mask(SIZE + 32))
+
     def test_another_generation_needs_another_constraint(self) -> None:
         history = show(History(digits()), 7, 8)
         with pytest.raises(ConstraintError, match="one generation"):
@@ -118,12 +123,14 @@ class TestHistory:
     def test_any_sequence_of_histories_ends_as_the_last_one_alone(
         self, shown: list[list[int]], verify: int | None
     ) -> None:
-        # The last letter is never repeated, so no comparison is too short.
+        # Ones and twos take turns, so a token that was not taken back shows in what may follow. The last letter
+        # is never repeated, so no comparison is too short.
+        grammar = regex("[;d-l]*(1[;d-l]*2[;d-l]*)*(1[;d-l]*)?")
         shown = [[*tokens, 100 + number] for number, tokens in enumerate(shown)]
-        history = show(History(LLGuidanceConstraint(regex("[12;d-l]*"), LETTERS), verify=verify), 7)
+        history = show(History(LLGuidanceConstraint(grammar, LETTERS), verify=verify), 7)
         for tokens in shown:
             show(history, 7, *tokens)
-            fresh = show(History(LLGuidanceConstraint(regex("[12;d-l]*"), LETTERS)), 7)
+            fresh = show(History(LLGuidanceConstraint(grammar, LETTERS)), 7)
             show(fresh, 7, *tokens)
             assert (history.is_refused, next_tokens(history)) == (fresh.is_refused, next_tokens(fresh))
 
@@ -144,6 +151,11 @@ class TestArrays:
         logits = np.zeros(5, np.float32)
         apply_mask(logits, self.mask(3, 39))
         assert np.flatnonzero(np.isfinite(logits)).tolist() == [3]
+
+    @pytest.mark.parametrize("mask", [[0, 0], np.zeros(2, np.uint8), np.zeros((2, 2), np.int32)])
+    def test_what_is_no_mask_is_refused(self, mask: Any) -> None:
+        with pytest.raises(ConstraintError, match=r"The mask must be one row of 32-bit words \(int32\), not "):
+            apply_mask(np.zeros(40, np.float32), mask)
 
     @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
     def test_numpy_in_place(self, dtype: Any) -> None:
@@ -239,6 +251,19 @@ class TestProcessors:
     def test_a_host_that_shows_only_the_end_of_a_prompt_needs_the_prompt(self) -> None:
         processor = ThinkingAwareLogitsProcessor([THINK], [END_THINK], 1, vocab_size=SIZE, prompt=[60, THINK, 13])
         assert generate(processor, [13], b"ab", mx.array) == [ord("a"), END_THINK]
+
+    def test_a_prompt_may_be_an_array(self) -> None:
+        for make in (np.array, mx.array):
+            prompt: Any = make([60, THINK])
+            processor = ThinkingAwareLogitsProcessor([THINK], [END_THINK], 1, vocab_size=SIZE, prompt=prompt)
+            assert processor.state is Phase.THINKING
+
+    def test_a_batch_that_is_refused_does_not_stand_for_the_prompt(self) -> None:
+        processor = ThinkingAwareLogitsProcessor([THINK], [END_THINK], 3, vocab_size=SIZE)
+        with pytest.raises(ConstraintError, match="2 rows of tokens for 1 constraints"):
+            processor(np.array([[1, 2], [1, 2]]), np.zeros((2, SIZE), np.float32))
+        processor(np.array([1, THINK]), np.zeros((1, SIZE), np.float32))
+        assert processor.state is Phase.THINKING
 
     def test_drafts_that_are_taken_back(self) -> None:
         processor = ThinkingAwareLogitsProcessor([THINK], [END_THINK], 4, digits())

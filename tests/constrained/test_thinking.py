@@ -102,8 +102,41 @@ class TestAlone:
         tracker = BoundaryTracker([1], [2])
         with pytest.raises(ValueError, match="vocab_size is needed"):
             ThinkingConstraint(tracker)
-        with pytest.raises(ConstraintError, match="Marker token 2 is not among the 2 tokens"):
-            ThinkingConstraint(tracker, vocab_size=2)
+        with pytest.raises(ValueError, match=r"covers must be one of .* not 'all'"):
+            ThinkingConstraint(tracker, vocab_size=10, covers="all")  # type: ignore[arg-type]
+        for size in (0, -1, 10.0, "10"):
+            with pytest.raises(ConstraintError, match=f"vocab_size must be a number of tokens, not {size!r}"):
+                ThinkingConstraint(tracker, vocab_size=size)  # type: ignore[arg-type]
+        with pytest.raises(ConstraintError, match=rf"vocab_size 10 contradicts the {LETTERS.size} tokens"):
+            ThinkingConstraint(tracker, digits(), vocab_size=10)
+        assert ThinkingConstraint(tracker, digits()).vocab_size == LETTERS.size
+
+    @pytest.mark.parametrize(
+        ("options", "what"),
+        [
+            ({"more_ends": [(9,)]}, "Marker token"),
+            ({"implicit_ends": [9]}, "Implicit end"),
+            ({"closing": [9]}, "Closing token"),
+            ({"layout": [9]}, "Layout token"),
+            ({"after": [9]}, "Token of framing"),
+        ],
+    )
+    def test_ids_of_the_tracker_are_checked(self, options: dict[str, Any], what: str) -> None:
+        with pytest.raises(ConstraintError, match=f"{what} 9 is not among the 9 tokens"):
+            ThinkingConstraint(BoundaryTracker([1], [2], **options), vocab_size=9)
+
+    @pytest.mark.parametrize("tokens", [[LETTERS.size], ["<|end|>"], 5])
+    def test_end_tokens_are_checked(self, tokens: Any) -> None:
+        with pytest.raises(ConstraintError, match=r"^End tokens? "):
+            ThinkingConstraint(BoundaryTracker([1], [2]), digits(), end_tokens=tokens)
+
+    def test_the_mask_is_checked(self) -> None:
+        with pytest.raises(ConstraintError, match="make it with new_mask"):
+            single().mask(new_mask(LETTERS.size + 32))
+
+    def test_a_vocabulary_of_markers_alone_can_go_on(self) -> None:
+        held = ThinkingConstraint(BoundaryTracker([0], [1], opened=True), vocab_size=2)
+        assert takes(held, [1, 0, 1]) == 3
 
     def test_without_a_grammar_a_whole_turn_is_held_to_the_budget_alone(self) -> None:
         tracker = BoundaryTracker([1], [2], budget=1, opened=True)
@@ -252,6 +285,47 @@ class TestComposed:
         assert held.tracker.phase is Phase.THINKING
         assert choices(held) == ALL - {END}
 
+    @pytest.mark.parametrize("reopens", [False, True])
+    def test_content_that_has_to_be_a_marker_is_content(self, reopens: bool) -> None:
+        held = spelled(LLGuidanceConstraint(json_schema({"enum": ["<t>", "</t>"]}), LETTERS), opened=False)
+        assert takes(held, b'"<t') == 3
+        assert choices(held) == {ord(">")}
+        assert takes(held, [*b'>"', END]) == 3
+        named = single(LLGuidanceConstraint(lark(f'start: "a" <[{END_THINK}]> "b"'), LETTERS), reopens=reopens)
+        assert takes(named, b"a") == 1
+        assert choices(named) == ({END_THINK, THINK} if reopens else {END_THINK})
+        assert takes(named, [END_THINK, *b"b", END]) == 3
+
+    def test_a_marker_is_kept_out_of_content_that_can_go_on_without(self) -> None:
+        held = spelled(LLGuidanceConstraint(json_schema({"enum": ["<t>", "<tx"]}), LETTERS))
+        assert takes(held, b'"<t') == 3
+        assert choices(held) == {ord("x")}
+        assert not held.accept(ord(">"))
+
+    def test_a_grammar_that_has_to_be_read_again_can_be_composed(self) -> None:
+        short = LLGuidanceConstraint(lark(f'start: (x | <[{TOOL}]>) "b"\nx[max_tokens=3]: /[<a]+/'), LETTERS)
+        held = spelled(short, implicit_ends=[TOOL])
+        assert takes(held, b"<") == 1
+        assert choices(held) == {*b"<abt"}
+        assert takes(held, b"t>x") == 3
+        assert choices(held) == ALL - {END}
+        held.rollback(3)
+        assert takes(held, b"a<b") == 3
+        assert held.is_stopped
+
+    def test_a_limit_that_is_met_changes_nothing(self) -> None:
+        many = {"type": "object", "properties": {f"p{number}": {"type": "integer"} for number in range(900)}}
+        schema = {"type": "object", "properties": {"a": many}, "required": ["a"]}
+        held = single(LLGuidanceConstraint(json_schema(schema), LETTERS, max_rows=2000))
+        assert takes(held, [THINK, END_THINK, *b'{"a":']) == 7
+        before = choices(held)
+        with pytest.raises(ConstraintError, match="can't go on here"):
+            held.accept(ord("{"))
+        assert (held.is_stopped, held.tracker.length) == (False, 7)
+        assert choices(held) == before
+        held.rollback(5)
+        assert takes(held, b'{"a":') == 5
+
     def test_a_schema_after_reasoning(self) -> None:
         held = single(LLGuidanceConstraint(json_schema({"type": "object"}), LETTERS), opened=True, budget=4)
         assert takes(held, [*b"{{{{", END_THINK, *b'{"a": 1}', END]) == 14
@@ -300,8 +374,23 @@ def items() -> LLGuidanceConstraint:
     return LLGuidanceConstraint(lark(f'start: (/<?[tu]/ | <[{TOOL}]> "x")+'), LETTERS)
 
 
+def read_again() -> Constraint:
+    text = f'start: (x ";" | <[{TOOL}]>)+\nx[max_tokens=2]: /[<t1]+/'
+    return LLGuidanceConstraint(lark(text), LETTERS)
+
+
+def markers() -> Constraint:
+    """Content that has to spell markers, by letters and by id."""
+    text = f'start: ("<t>" | "</t>" | "<1") (<[{END_THINK}]> | <[{THINK}]> | /[1<]/)'
+    return LLGuidanceConstraint(lark(text), LETTERS)
+
+
 KINDS: dict[str, Callable[[], Constraint]] = {
     "plain": plain,
+    "plain, read again": read_again,
+    "composed, read again": lambda: spelled(read_again(), budget=2, implicit_ends=[TOOL]),
+    "composed, spells markers": lambda: spelled(markers(), budget=2),
+    "composed, names markers": lambda: single(markers(), budget=2, reopens=True),
     "thinking, one token": lambda: single(budget=3),
     "thinking, several tokens": lambda: spelled(budget=4, closing=b"ok"),
     "composed, one token": lambda: single(digits(), budget=3, layout=[ord("\n")]),
@@ -336,5 +425,5 @@ class TestRandomHistories:
                     assert choices(held) == permitted
             fresh = KINDS[kind]()
             assert all(fresh.accept(token) for token in kept)
-            assert choices(held) == choices(fresh)
+            assert choices(held) == choices(fresh) != set()
             assert held.is_stopped == fresh.is_stopped

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unspool.constrained.base import Mask, allowed
+from unspool.constrained.base import Mask, allowed, check_mask
 
 
 def apply_mask(logits: npt.NDArray[Any], mask: Mask) -> None:
     """Sets the logits of forbidden tokens, and of ids that no token has, to minus infinity, in place.
 
-    ``logits`` is one row, with as many numbers as the model has outputs.
+    ``logits`` is one row, with as many numbers as the model has outputs. Raises
+    :class:`~unspool.constrained.base.ConstraintError` for what is no mask.
     """
+    check_mask(mask)
     np.copyto(logits, -np.inf, where=~allowed(mask, logits.shape[-1]))
 
 

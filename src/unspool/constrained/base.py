@@ -7,7 +7,7 @@ spare bit behind the vocabulary that is 0 whenever a constraint hands a mask ove
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,8 @@ class Constraint(Protocol):
     def mask(self, out: Mask) -> bool:
         """Writes which tokens may come next; false if that is every token (the mask is then all ones).
 
-        Raises :class:`ConstraintError` if that can't be computed: the generation has to end.
+        Raises :class:`ConstraintError` if that can't be computed (the generation has to end), or ``out`` is not
+        of the kind that :func:`new_mask` makes.
         """
         ...
 
@@ -121,8 +122,33 @@ def allowed(mask: Mask, size: int) -> npt.NDArray[np.bool_]:
     return bits.view(np.bool_)
 
 
-def check_token(token: int, vocab_size: int, what: str) -> int:
-    """The token, if the vocabulary has it. Raises :class:`ConstraintError`, which says ``what`` is wrong."""
-    if not 0 <= token < vocab_size:
-        raise ConstraintError(f"{what} {token} is not among the {vocab_size} tokens of this tokenizer.")
-    return token
+def check_mask(mask: Any, vocab_size: int | None = None) -> None:
+    """Raises :class:`ConstraintError` for what is no mask; with a size, for one that can't be written for that."""
+    wanted = f"one row of {'32-bit' if vocab_size is None else mask_words(vocab_size)} words (int32)"
+    if not isinstance(mask, np.ndarray):
+        found = f"a {type(mask).__name__}"
+    elif mask.dtype != np.int32 or mask.ndim != 1:
+        found = f"{mask.dtype} of shape {mask.shape}"
+    elif not mask.flags.c_contiguous:
+        found = "words with gaps between them"
+    elif vocab_size is not None and mask.size != mask_words(vocab_size):
+        found = f"{mask.size} words"
+    elif vocab_size is not None and not mask.flags.writeable:
+        found = "one that can't be written"
+    else:
+        return
+    raise ConstraintError(f"The mask must be {wanted}, not {found}; make it with new_mask().")
+
+
+def check_tokens(tokens: Iterable[int], vocab_size: int, what: str) -> frozenset[int]:
+    """The tokens, if the vocabulary has them. Raises :class:`ConstraintError`, which says ``what`` is wrong."""
+    try:
+        found = list(tokens)
+    except TypeError as error:
+        raise ConstraintError(f"{what}s must be given as several ids, not as {tokens!r}.") from error
+    for token in found:
+        if not isinstance(token, int | np.integer):
+            raise ConstraintError(f"{what} {token!r} is no id: that is an integer from 0 to {vocab_size - 1}.")
+        if not 0 <= token < vocab_size:
+            raise ConstraintError(f"{what} {token} is not among the {vocab_size} tokens of this tokenizer.")
+    return frozenset(map(int, found))

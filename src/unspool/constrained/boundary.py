@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from operator import index
 
 _LATEST = 3  # tokens that a character may still need when the budget is used up
 _MOST_PADS = 2  # tokens of framing behind the end marker
@@ -27,14 +28,12 @@ class Phase(Enum):
 
 
 class Marker:
-    """A sequence of token ids, and how much of it the last tokens spell, overlaps included."""
+    """A sequence of token ids, at least one, and how much of it the last tokens spell, overlaps included."""
 
     __slots__ = ("_shorter", "ids")
 
     def __init__(self, ids: Iterable[int]) -> None:
         self.ids = tuple(ids)
-        if not self.ids:
-            raise ValueError("A marker needs at least one token.")
         self._shorter = [0] * len(self.ids)
         for position in range(1, len(self.ids)):
             self._shorter[position] = self.advance(self._shorter[position - 1], self.ids[position])
@@ -108,32 +107,36 @@ class BoundaryTracker:
         after: Iterable[int] = (),
         piece: Callable[[int], bytes] | None = None,
     ) -> None:
-        start = tuple(start)
+        start = _ids(start, "start")
         self.start = Marker(start) if start else None
-        self.ends = tuple(Marker(ids) for ids in (end, *more_ends))
-        self.implicit_ends = frozenset(implicit_ends)
-        self.layout = frozenset(layout)
-        self.after = frozenset(after)
+        self.ends = (Marker(_some(end, "end")), *map(Marker, _several(more_ends, "more_ends")))
+        self.implicit_ends = frozenset(_ids(implicit_ends, "implicit_ends"))
+        self.closing = _ids(closing, "closing")
+        self.layout = frozenset(_ids(layout, "layout"))
+        self.after = frozenset(_ids(after, "after"))
         self.required = required
         self.reopens = reopens
         self.budget = budget
-        self._closing = tuple(closing)
         self._piece = piece
-        if budget is not None and budget < 0:
-            raise ValueError(f"A budget is a number of tokens, not {budget}.")
+        if budget is not None and (not isinstance(budget, int) or budget < 0):
+            raise ValueError(f"A budget is a number of tokens, not {budget!r}.")
         if reopens and (self.start is None or len(self.start) > 1):
             raise ValueError("Reasoning can open again only with a start marker of one token.")
         if required and self.start is None:
             raise ValueError("Reasoning can't be required without a start marker.")
-        if any(_completes(marker, self._closing) for marker in self.ends):
-            raise ValueError("The closing text must not contain an end marker.")
+        self._check_ends()
         self._length = 0
-        self._states = [self._first(prompt, turn_openers, opened)]
+        self._states = [self._first(prompt, _several(turn_openers, "turn_openers"), opened)]
 
     @property
     def phase(self) -> Phase:
         """What the model is writing now."""
         return self._states[-1].phase
+
+    @property
+    def markers(self) -> tuple[Marker, ...]:
+        """The markers of reasoning that content must not have."""
+        return (*self.ends, *([self.start] if self.start is not None else []))
 
     @property
     def thinking_tokens(self) -> int:
@@ -205,9 +208,22 @@ class BoundaryTracker:
         self._length -= count
         del self._states[self._length + 1 :]
 
-    def _first(self, prompt: Sequence[int], openers: Iterable[Sequence[int]], opened: bool | None) -> _State:
+    def _check_ends(self) -> None:
+        """Raises ``ValueError`` if what is forced would not be forced to its end."""
+        if not self.implicit_ends.isdisjoint(token for marker in self.ends for token in marker.ids):
+            raise ValueError("An end marker must not contain an implicit end.")
+        if not self.implicit_ends.isdisjoint(self.closing):
+            raise ValueError("The closing text must not contain an implicit end.")
+        forced = (*self.closing, *self.ends[0].ids[:-1])
+        for marker in self.ends:
+            if any(forced[n : n + len(marker)] == marker.ids for n in range(len(self.closing))):
+                raise ValueError(
+                    "The closing text must not contain an end marker, nor begin one that the end marker completes."
+                )
+
+    def _first(self, prompt: Sequence[int], openers: list[tuple[int, ...]], opened: bool | None) -> _State:
         if opened is None:
-            opened, started, ended = self._read(_last_turn(prompt, [tuple(opener) for opener in openers]))
+            opened, started, ended = self._read(_last_turn(prompt, openers))
         else:
             started, ended = 0, (0,) * len(self.ends)
             opened = opened or (None if self.start is not None else False)
@@ -293,7 +309,7 @@ class BoundaryTracker:
             return after
         if owed and state.late < _LATEST:
             return replace(after, late=state.late + 1)
-        plan = self._rest(matched) if pending else self._closing + self._rest((0,) * len(self.ends))
+        plan = self._rest(matched) if pending else self.closing + self._rest((0,) * len(self.ends))
         return replace(after, phase=Phase.TRANSITIONING, plan=plan)
 
     def _content(self, state: _State, used: int) -> _State:
@@ -314,14 +330,30 @@ def _is_whole(marker: Marker, matched: int) -> bool:
     return matched == len(marker)
 
 
-def _completes(marker: Marker, ids: Iterable[int]) -> bool:
-    """Whether some ids contain a marker."""
-    matched = 0
-    for token in ids:
-        matched = marker.advance(matched, token)
-        if matched == len(marker):
-            return True
-    return False
+def _ids(ids: Iterable[int], name: str) -> tuple[int, ...]:
+    """Some token ids. Raises ``ValueError``, which names the parameter, if they are something else."""
+    try:
+        found = tuple(map(index, ids))
+    except TypeError:
+        found = (-1,)
+    if min(found, default=0) < 0:
+        raise ValueError(f"{name} must be a sequence of token ids, which are integers from 0 on, not {ids!r}.")
+    return found
+
+
+def _some(ids: Iterable[int], name: str) -> tuple[int, ...]:
+    """At least one token id."""
+    found = _ids(ids, name)
+    if not found:
+        raise ValueError(f"{name} needs at least one token id.")
+    return found
+
+
+def _several(lists: Iterable[Iterable[int]], name: str) -> list[tuple[int, ...]]:
+    """Some sequences of token ids, none of them empty."""
+    if not isinstance(lists, Iterable):
+        raise ValueError(f"{name} must be several sequences of token ids, not {lists!r}.")
+    return [_some(ids, f"{name}[{number}]") for number, ids in enumerate(lists)]
 
 
 def _last_turn(prompt: Sequence[int], openers: list[tuple[int, ...]]) -> Sequence[int]:

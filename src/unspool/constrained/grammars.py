@@ -52,7 +52,8 @@ def regex(pattern: str) -> Grammar:
 
     There is no look-around and there are no back-references. Raises :class:`GrammarError` if it can't be read.
     """
-    return _checked(guidance().grammar_from_regex(pattern), "regular expression")
+    what = "regular expression"
+    return _checked(guidance().grammar_from_regex(_encodable(pattern, what)), what)
 
 
 def choice(options: Iterable[str]) -> Grammar:
@@ -60,7 +61,7 @@ def choice(options: Iterable[str]) -> Grammar:
     texts = list(dict.fromkeys(options))
     if not texts or not all(texts):
         raise GrammarError("A choice needs at least one text, and none of them may be empty.")
-    return lark("start: " + " | ".join(json.dumps(text, ensure_ascii=False) for text in texts))
+    return lark("start: " + " | ".join(quoted(_encodable(text, "choice")) for text in texts))
 
 
 def lark(text: str) -> Grammar:
@@ -68,7 +69,8 @@ def lark(text: str) -> Grammar:
 
     Tokens are named by id, as in ``<[151657]>``. Raises :class:`GrammarError` with the line that is wrong.
     """
-    return _checked(guidance().grammar_from_lark(text), "Lark grammar")
+    what = "Lark grammar"
+    return _checked(guidance().grammar_from_lark(_encodable(text, what)), what)
 
 
 def ebnf(text: str) -> Grammar:
@@ -80,14 +82,44 @@ def ebnf(text: str) -> Grammar:
     from llguidance.gbnf_to_lark import gbnf_to_lark
 
     try:
-        translated = gbnf_to_lark(text)
+        translated = gbnf_to_lark(_encodable(text, "EBNF grammar"))
+    except GrammarError:
+        raise
     except Exception as error:  # its reader lets any kind of error through
         raise GrammarError(f"The EBNF grammar can't be read: {error}") from error
     return lark(translated)
 
 
+def quoted(text: str) -> str:
+    """A text as a string of Lark, whose lexer takes no DEL as it is."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _encodable(text: str, what: str) -> str:
+    """The text, if it can be written as UTF-8. Raises :class:`GrammarError`."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise GrammarError(
+            f"The {what} can't be used: {text[error.start]!a} at index {error.start} is a lone surrogate."
+        ) from error
+    return text
+
+
+def validated(text: str) -> tuple[bool, list[str]]:
+    """Whether llguidance refuses a grammar, and what it says about it."""
+    validate = guidance().validate_grammar_with_warnings
+    try:
+        failed, messages = validate(text)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # Rust's, which is no Exception and has no public class
+            raise
+        return True, [f"llguidance failed: {error}"]
+    return failed, messages
+
+
 def _checked(text: str, what: str) -> Grammar:
-    failed, messages = guidance().validate_grammar_with_warnings(text)
+    failed, messages = validated(text)
     if failed:
         raise GrammarError(f"The {what} can't be used: {messages[0].strip()}")
     return Grammar(text)

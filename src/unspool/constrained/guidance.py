@@ -12,7 +12,8 @@ from unspool.constrained.base import (
     allow,
     allow_only,
     allowed,
-    check_token,
+    check_mask,
+    check_tokens,
     mask_words,
     new_mask,
 )
@@ -43,12 +44,12 @@ class LLGuidanceConstraint:
         vocabulary = vocabulary_of(tokenizer)
         self.grammar = grammar
         self._size = vocabulary.spare
-        self.end_tokens = frozenset(vocabulary.end_tokens if end_tokens is None else end_tokens)
-        for token in self.end_tokens:
-            check_token(token, self._size, "End token")
-        self._matcher = compiled(grammar, vocabulary, max_rows)
-        self._ended = 0  # end tokens accepted behind the text
-        self._length = 0
+        ends = vocabulary.end_tokens if end_tokens is None else end_tokens
+        self.end_tokens = check_tokens(ends, self._size, "End token")
+        self._pristine = compiled(grammar, vocabulary, max_rows)
+        self._matcher = self._pristine.deep_copy()
+        self._tokens: list[int] = []  # of the text
+        self._ended = 0  # end tokens accepted behind it
         self._words = mask_words(self._size)
         self._bytes = self._words * 4
         self._spare_word, self._spare_bit = self._size >> 5, 1 << (self._size & 31)
@@ -63,7 +64,7 @@ class LLGuidanceConstraint:
     @property
     def is_stopped(self) -> bool:
         """Whether the text is complete: nothing but an end token may follow."""
-        return bool(self._ended) or self._matcher.is_stopped()
+        return bool(self._ended) or (self._matcher.is_stopped() and not self._matcher.is_error())
 
     @property
     def may_end(self) -> bool:
@@ -73,16 +74,14 @@ class LLGuidanceConstraint:
     def mask(self, out: Mask) -> bool:
         """Writes which tokens may come next; always true.
 
-        Raises :class:`ConstraintError` if the grammar grows past a limit here, ``ValueError`` for a mask of
-        another size.
+        Raises :class:`ConstraintError` if the grammar grows past a limit here, or for a mask of another size.
         """
+        if out is not self._out:
+            check_mask(out, self._size)
+            self._out, self._address = out, out.ctypes.data
         if self._ended:
             allow_only(out, self.end_tokens)
             return True
-        if out is not self._out:
-            if out.size != self._words or not out.flags.c_contiguous:
-                raise ValueError(f"The mask must be one row of {self._words} words; make it with new_mask().")
-            self._out, self._address = out, out.ctypes.data
         self._matcher.unsafe_compute_mask_ptr(self._address, self._bytes)
         self._check()
         if int(out[self._spare_word]) & self._spare_bit:
@@ -97,27 +96,29 @@ class LLGuidanceConstraint:
         Raises :class:`ConstraintError` if the grammar grows past a limit here.
         """
         if not self._ended and 0 <= token < self._size and self._matcher.try_consume_tokens([token]):
-            self._length += 1
+            self._tokens.append(token)
             return True
         if token in self.end_tokens and self.may_end:
             self._ended += 1
-            self._length += 1
             return True
         self._check()
         return False
 
     def rollback(self, count: int) -> None:
-        """Undoes the last ``count`` accepted tokens. Raises ``ValueError`` if there were fewer."""
-        if not 0 <= count <= self._length:
-            raise ValueError(f"There are {self._length} tokens to roll back, not {count}.")
+        """Undoes the last ``count`` accepted tokens. Raises ``ValueError`` if there were fewer.
+
+        The text is read again if llguidance can't go back: after a limit was met, and in grammars with
+        ``max_tokens`` or ``stop``.
+        """
+        length = len(self._tokens) + self._ended
+        if not 0 <= count <= length:
+            raise ValueError(f"There are {length} tokens to roll back, not {count}.")
         ends = min(count, self._ended)
-        if count > ends and not self._matcher.rollback(count - ends):
-            raise ConstraintError(
-                "This grammar can't be rolled back; leave max_tokens and stop out of it: "
-                + _first_line(self._matcher.get_error())
-            )
         self._ended -= ends
-        self._length -= count
+        del self._tokens[len(self._tokens) - (count - ends) :]
+        if self._matcher.is_error() or not self._matcher.rollback(count - ends):
+            self._matcher = self._pristine.deep_copy()
+            self._matcher.try_consume_tokens(self._tokens)
 
     def _check(self) -> None:
         if self._matcher.is_error():
@@ -125,9 +126,8 @@ class LLGuidanceConstraint:
 
 
 def compiled(grammar: Grammar, vocabulary: Vocabulary, max_rows: int = MAX_ROWS) -> Any:
-    """A fresh matcher of a grammar, copied from the compiled one. Raises :class:`GrammarError`."""
-    pristine = vocabulary.grammars.get((grammar.text, max_rows), lambda: _compile(grammar, vocabulary, max_rows))
-    return pristine.deep_copy()
+    """The compiled matcher of a grammar, to be copied for each generation. Raises :class:`GrammarError`."""
+    return vocabulary.grammars.get((grammar.text, max_rows), lambda: _compile(grammar, vocabulary, max_rows))
 
 
 def _compile(grammar: Grammar, vocabulary: Vocabulary, max_rows: int) -> Any:

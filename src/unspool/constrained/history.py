@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from unspool.constrained.base import Constraint, ConstraintError, Mask, allow_only
+from unspool.constrained.base import Constraint, ConstraintError, Mask, allow_only, check_mask
 
 Read: TypeAlias = Callable[[int, int], Sequence[int]]
 """The tokens from one index to another, not included, of all tokens of a row."""
@@ -61,6 +61,7 @@ class History:
     def mask(self, out: Mask) -> bool:
         """Writes which tokens may come next; false if that is every token."""
         if self.is_refused:
+            check_mask(out, self.constraint.vocab_size)
             allow_only(out, getattr(self.constraint, "end_tokens", ()))
             return True
         return self.constraint.mask(out)

@@ -104,17 +104,17 @@ class ThinkingAwareLogitsProcessor(ConstraintLogitsProcessor):
             return ThinkingConstraint(tracker, inner, vocab_size=vocab_size, end_tokens=end_tokens, covers=covers)
 
         self._follow = follow
-        self._constraint = follow(prompt or ())
+        self._constraint = follow(() if prompt is None else read(prompt, 0, len(prompt)))
         self._begun = prompt is not None
         super().__init__(self._constraint, verify=verify)
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
         """The logits with minus infinity for every token that may not come next."""
-        if not self._begun:
-            self._begun = True
-            (row,) = rows(tokens)
-            self._constraint = self._follow(read(row, 0, len(row)))
+        shown = rows(tokens)
+        if not self._begun and len(shown) == 1:
+            self._constraint = self._follow(read(shown[0], 0, len(shown[0])))
             self._histories[0].constraint = self._constraint
+            self._begun = True
         return super().__call__(tokens, logits)
 
     @property

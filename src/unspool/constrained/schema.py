@@ -2,7 +2,8 @@
 
 A schema is compiled strictly first. What llguidance can't enforce is a :class:`SchemaError` that names the keyword
 and its place, or, for an offered schema, left out with a warning, and the finished value is checked instead.
-Whitespace is bounded, and so are strings that the schema leaves unbounded, so that a model can't go on forever.
+Whitespace is bounded, and so are the strings that a schema describes without a bound, so that a model can't go on
+forever in them.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from typing import Any
 
 from unspool.constrained.base import SchemaError
 from unspool.constrained.cache import Cache
-from unspool.constrained.grammars import Grammar, guidance
-from unspool.constrained.subschemas import Path, endless, pointer, subschemas, without
-from unspool.constrained.validation import is_valid_schema
+from unspool.constrained.grammars import Grammar, guidance, validated
+from unspool.constrained.subschemas import Path, Place, endless, pointer, subschemas, without
+from unspool.constrained.validation import validator
 
 MAX_STRING = 16_384
-"""Characters of a string whose schema gives no ``maxLength``."""
+"""Characters of a string whose schema says that it is one and gives no ``maxLength``."""
 
 _WHITESPACE = r"[\x20\x0A\x0D\x09]{1,64}"
-_ANNOTATIONS = frozenset(
+ANNOTATIONS = frozenset(
     ("title", "description", "default", "examples", "$comment", "$schema", "deprecated")
 )  # keywords that restrict nothing
-_MOST_TRIES = 64  # compilations to find the keyword to blame
+_TOO_DEEP = "The schema is nested too deeply: about 100 levels can be read."
+_MOST_TRIES = 64  # compilations to find the keyword to blame, where the error names none
 _MOST_DROPS = 32  # keywords to leave out of an offered schema
 
 _SUSPECTS = (
@@ -50,12 +52,15 @@ def json_schema(
 
     ``strict``: the schema was demanded, so what can't be enforced raises :class:`SchemaError`; otherwise that is
     left out, ``Grammar.warnings`` say so and ``Grammar.problems`` checks a finished value. ``max_string`` is the
-    ``maxLength``, in characters, of strings without one, ``max_items`` the ``maxItems`` of arrays without one.
+    ``maxLength``, in characters, of strings (``"type": "string"``) without one, ``max_items`` the ``maxItems`` of
+    arrays without one. What has a ``format``, ``enum``, ``const`` or ``$ref``, or isn't described, gets none.
     Objects keep the order of their properties; other properties are allowed unless the schema forbids them.
     """
     if not isinstance(schema, str):
         try:
             schema = json.dumps(schema)
+        except RecursionError as error:
+            raise SchemaError(_TOO_DEEP) from error
         except (TypeError, ValueError) as error:
             raise SchemaError(f"The schema is not JSON: {error}") from error
     key = (schema, strict, max_string, max_items)
@@ -77,9 +82,48 @@ def json_object(*, max_string: int | None = MAX_STRING) -> Grammar:
 
 def _build(text: str, strict: bool, max_string: int | None, max_items: int | None) -> Grammar:
     try:
+        return _built(_read(text), strict, max_string, max_items)
+    except RecursionError as error:
+        raise SchemaError(_TOO_DEEP) from error
+    except ValueError as error:
+        # llguidance's reader; what else it could refuse is found by then.
+        raise SchemaError(
+            _TOO_DEEP if "recursion" in str(error) else f"The schema can't be read: {error}"
+        ) from error
+
+
+def _read(text: str) -> Any:
+    """A schema from text. Raises :class:`SchemaError` if that is no JSON."""
+    try:
         schema = json.loads(text)
     except ValueError as error:
         raise SchemaError(f"The schema is not JSON: {error}") from error
+    reason = _unwritable(schema)
+    if reason is None:
+        return schema
+    places = [
+        (keyword, path)
+        for path, node in subschemas(schema)
+        for keyword, value in node.items()
+        if _unwritable({keyword: value}) is not None
+    ]
+    keyword, path = max(places, key=lambda place: len(place[1]), default=("", ()))
+    where = pointer(path).encode(errors="backslashreplace").decode() or "the root"
+    raise SchemaError(f"The schema is not JSON: {keyword!r} at {where} holds {reason}.", keyword, pointer(path))
+
+
+def _unwritable(value: Any) -> str | None:
+    """What keeps a value, which Python's reader took for JSON, from being written as that."""
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "a lone surrogate"
+    except ValueError:
+        return "a number that is infinite or none"
+    return None
+
+
+def _built(schema: Any, strict: bool, max_string: int | None, max_items: int | None) -> Grammar:
     if schema is True:
         schema = {}
     if not isinstance(schema, dict):
@@ -94,9 +138,9 @@ def _build(text: str, strict: bool, max_string: int | None, max_items: int | Non
             "$ref",
             pointer(loop),
         )
-    bounded = _bounded(schema, max_string, max_items)
     if loop is not None:
-        return _relaxed(schema, bounded)
+        return _relaxed(schema, max_string, max_items)
+    bounded = _bounded(schema, max_string, max_items)
     if _error(bounded) is None:
         return Grammar(_grammar(bounded))
     refused = _error(schema)
@@ -105,13 +149,13 @@ def _build(text: str, strict: bool, max_string: int | None, max_items: int | Non
     if strict:
         keyword, path = _blame(schema, refused, lenient=False)
         raise _refusal(keyword, path, refused)
-    return _relaxed(schema, bounded)
+    return _relaxed(schema, max_string, max_items)
 
 
-def _relaxed(schema: dict[str, Any], bounded: dict[str, Any]) -> Grammar:
+def _relaxed(schema: dict[str, Any], max_string: int | None, max_items: int | None) -> Grammar:
     """The grammar of an offered schema without what can't be enforced."""
-    dropped: list[tuple[str, Path]] = []
-    relaxed = bounded
+    dropped: list[Place] = []
+    relaxed = schema
     while (loop := endless(relaxed)) is not None:
         relaxed = without(relaxed, loop, "$ref")
         dropped.append(("$ref", loop))
@@ -121,16 +165,27 @@ def _relaxed(schema: dict[str, Any], bounded: dict[str, Any]) -> Grammar:
             raise _refusal(keyword, path, error)
         relaxed = without(relaxed, path, keyword)
         dropped.append((keyword, path))
-    text = _grammar(relaxed, lenient=True)
-    _, messages = guidance().validate_grammar_with_warnings(text)
-    ignored = {keyword for message in messages for keyword in _suspects(message)}
-    places = [*dropped, *_places(relaxed, ignored)]
-    warnings = tuple(
+    bounded = _bounded(relaxed, max_string, max_items)
+    text = _grammar(bounded if _error(bounded, lenient=True) is None else relaxed, lenient=True)
+    warnings = [
         f"{keyword!r} at {pointer(path) or 'the root'} of the schema can't be enforced while generating."
-        for keyword, path in places
-    )
+        for keyword, path in (*dropped, *_ignored(relaxed, text))
+    ]
     # What jsonschema itself can't read, such as an unknown type, can't be checked afterwards either.
-    return Grammar(text, warnings, tuple(json.dumps(each) for each in (schema, relaxed) if is_valid_schema(each)))
+    usable = [each for each in (schema, relaxed) if validator(each) is not None]
+    if not usable:
+        warnings.append("A finished value can't be checked against the schema either: jsonschema can't read it.")
+    return Grammar(text, tuple(warnings), tuple(map(json.dumps, usable)))
+
+
+def _ignored(schema: Any, text: str) -> Iterator[Place]:
+    """What llguidance says that it ignores in a schema, from whose grammar ``text``."""
+    _, messages = validated(text)
+    formats = {message.partition(": ")[2] for message in messages if message.startswith("Unknown format")}
+    nodes = dict(subschemas(schema))
+    for keyword, path in _places(schema, {keyword for message in messages for keyword in _suspects(message)}):
+        if keyword != "format" or str(nodes[path]["format"]) in formats:
+            yield keyword, path
 
 
 def _bounded(schema: Any, max_string: int | None, max_items: int | None) -> Any:
@@ -147,9 +202,9 @@ def _bounded(schema: Any, max_string: int | None, max_items: int | None) -> Any:
 
 
 def _bound(node: dict[str, Any], applies: bool, what: str, limit: int | None) -> None:
-    least = node.get(f"min{what}", 0)
-    if applies and limit is not None and f"max{what}" not in node and isinstance(least, int | float):
-        node[f"max{what}"] = max(limit, int(least))
+    if applies and limit is not None and f"max{what}" not in node:
+        least = node.get(f"min{what}")
+        node[f"max{what}"] = max(limit, least) if isinstance(least, int) else limit
 
 
 def _grammar(schema: Any, lenient: bool = False) -> str:
@@ -166,7 +221,7 @@ def _grammar(schema: Any, lenient: bool = False) -> str:
 
 def _error(schema: Any, lenient: bool = False) -> str | None:
     """Why llguidance refuses a schema."""
-    failed, messages = guidance().validate_grammar_with_warnings(_grammar(schema, lenient))
+    failed, messages = validated(_grammar(schema, lenient))
     return messages[0].strip() if failed else None
 
 
@@ -178,36 +233,53 @@ def _suspects(error: str) -> set[str]:
     return next((set(keywords) for pattern, keywords in _SUSPECTS if pattern.search(error)), set())
 
 
-def _places(schema: Any, keywords: set[str] | None = None) -> Iterator[tuple[str, Path]]:
+def _places(schema: Any, keywords: set[str] | None = None) -> Iterator[Place]:
     """Where these keywords stand, or all that have a meaning."""
     for path, node in subschemas(schema):
         for keyword in node:
-            if keyword in keywords if keywords is not None else keyword not in _ANNOTATIONS:
+            if keyword in keywords if keywords is not None else keyword not in ANNOTATIONS:
                 yield keyword, path
 
 
-def _blame(schema: Any, error: str, lenient: bool) -> tuple[str, Path]:
+def _blame(schema: Any, error: str, lenient: bool) -> Place:
     """The keyword that causes an error and the path of its subschema; ``("", ())`` if no single one does."""
-    places = list(_places(schema, _suspects(error)))
-    if len(places) == 1:
-        return places[0]
-    kind = error.partition(":")[0]
-    for place in places[:_MOST_TRIES]:
-        others = [other for other in places if other != place]
-        if (_error(_without_all(schema, others), lenient) or "").startswith(kind):
-            return place
-    words = set(re.findall(r"\w+", error))
-    for keyword, path in sorted(_places(schema), key=lambda place: place[0] not in words)[:_MOST_TRIES]:
+    words = set(re.findall(r"[$\w]+", error))
+    for keywords in (_suspects(error), words):
+        found = _narrowed(schema, list(_places(schema, keywords)), error, lenient)
+        if found is not None:
+            return found
+    # The deepest go first: all that a keyword stands in could be left out as well.
+    others = sorted(_places(schema), key=lambda place: (place[0] not in words, -len(place[1])))
+    for keyword, path in others[:_MOST_TRIES]:
         if _error(without(schema, path, keyword), lenient) != error:
             return keyword, path
     return "", ()
 
 
-def _without_all(schema: Any, places: list[tuple[str, Path]]) -> Any:
-    # The deepest go first, so that no path leads into what is gone.
-    for keyword, path in sorted(places, key=lambda place: -len(place[1])):
-        schema = without(schema, path, keyword)
-    return schema
+def _narrowed(schema: Any, places: list[Place], error: str, lenient: bool) -> Place | None:
+    """The one of some places that causes an error, found by halves; ``None`` if no single one does."""
+    kind = error.partition(":")[0]
+
+    def fails(kept: list[Place]) -> bool:
+        """Whether the error comes without all others, but for those that what is kept stands in."""
+        needed = {*kept, *((path[n], path[:n]) for _, path in kept for n in range(len(path)))}
+        rest = _without_all(schema, [place for place in places if place not in needed])
+        return (_error(rest, lenient) or "").startswith(kind)
+
+    found = places
+    while len(found) > 1:
+        half = found[: len(found) // 2]
+        found = half if fails(half) else found[len(half) :]
+    return found[0] if found and (len(places) == 1 or fails(found)) else None
+
+
+def _without_all(schema: Any, places: list[Place]) -> Any:
+    """The schema with many keywords left out."""
+    changed = json.loads(json.dumps(schema))
+    nodes = dict(subschemas(changed))
+    for keyword, path in places:
+        del nodes[path][keyword]
+    return changed
 
 
 def _refusal(keyword: str, path: Path, error: str) -> SchemaError:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
+Place: TypeAlias = tuple[str, Path]
+"""A keyword, and the path of the subschema it stands in."""
+
+_Need: TypeAlias = tuple[int, list[int]]
+"""Who needs something, and what meets the need: any one of these."""
 
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
@@ -63,24 +69,21 @@ def resolve(schema: Any, reference: str) -> Any:
 
 def endless(schema: Any) -> Path | None:
     """The subschema whose ``$ref`` only ever leads back to itself, if no finite value satisfies the schema."""
-    nodes: dict[int, Any] = {}
-    finite: set[int] = set()
-
-    def ready(node: Any) -> bool:
-        if not isinstance(node, dict):
-            return node is not False
-        nodes.setdefault(id(node), node)
-        return id(node) in finite
-
-    ready(schema)
-    grown = True
-    while grown:
-        known = len(nodes), len(finite)
-        for key, node in list(nodes.items()):
-            if key not in finite and _has_finite_value(node, schema, ready):
-                finite.add(key)
-        grown = known != (len(nodes), len(finite))
-    if not isinstance(schema, dict) or id(schema) in finite:
+    if not isinstance(schema, dict):
+        return None
+    nodes = {id(schema): schema}
+    needs: list[_Need] = []
+    reached = [schema]
+    for node in reached:  # which grows meanwhile
+        for parts in _needs(node, schema):
+            if any(part is not False and not isinstance(part, dict) for part in parts):
+                continue
+            members = [part for part in parts if isinstance(part, dict)]
+            needs.append((id(node), list(map(id, members))))
+            reached += (part for part in members if id(part) not in nodes)
+            nodes.update((id(part), part) for part in members)
+    finite = _satisfiable(nodes, needs)
+    if id(schema) in finite:
         return None
     for path, node in subschemas(schema):
         if "$ref" in node and id(node) in nodes and id(node) not in finite:
@@ -88,32 +91,46 @@ def endless(schema: Any) -> Path | None:
     return None
 
 
-def _has_finite_value(node: dict[str, Any], root: Any, ready: Any) -> bool:
-    """Whether a subschema has a finite value as far as ``ready`` knows its parts to have one."""
-    parts: list[Any] = list(node.get("allOf", ()) if isinstance(node.get("allOf"), list) else ())
+def _satisfiable(keys: Iterable[int], needs: list[_Need]) -> set[int]:
+    """Which keys have all their needs met, given that those can be met without a circle."""
+    unmet = Counter(key for key, _ in needs)
+    waiting: defaultdict[int, list[int]] = defaultdict(list)
+    for number, (_, options) in enumerate(needs):
+        for option in options:
+            waiting[option].append(number)
+    met = [key for key in keys if not unmet[key]]
+    done: set[int] = set()
+    for found in met:  # which grows meanwhile
+        for number in waiting[found]:
+            if number not in done:
+                done.add(number)
+                key, _ = needs[number]
+                unmet[key] -= 1
+                if not unmet[key]:
+                    met.append(key)
+    return set(met)
+
+
+def _needs(node: dict[str, Any], root: Any) -> list[list[Any]]:
+    """What must have a finite value for a subschema to have one: of each list, one member."""
+    parts: list[Any] = list(node["allOf"]) if isinstance(node.get("allOf"), list) else []
     if isinstance(node.get("$ref"), str):
         try:
             parts.append(resolve(root, node["$ref"]))
         except LookupError:
-            return True  # a mistake of another kind
+            return []  # a mistake of another kind
     if "const" not in node and "enum" not in node:
         parts += _needed(node)
-    results = [ready(part) for part in parts]
-    for key in ("anyOf", "oneOf"):
-        if isinstance(node.get(key), list):
-            # Every branch is looked at, or one would never become ready.
-            branches = [ready(branch) for branch in node[key]]
-            results.append(any(branches))
-    return all(results)
+    branches = [node[key] for key in ("anyOf", "oneOf") if isinstance(node.get(key), list)]
+    return [*([part] for part in parts), *branches]
 
 
 def _needed(node: dict[str, Any]) -> list[Any]:
     """The subschemas of the members that an object or array must have."""
-    if node.get("type") == "object" and isinstance(node.get("required"), list):
-        properties = node.get("properties", {})
-        return [properties[name] for name in node["required"] if isinstance(name, str) and name in properties]
-    count = node.get("minItems", 0)
-    if node.get("type") == "array" and isinstance(count, int) and count > 0:
-        first = list(node.get("prefixItems", ()))
+    required, properties = node.get("required"), node.get("properties")
+    if node.get("type") == "object" and isinstance(required, list) and isinstance(properties, dict):
+        return [properties[name] for name in required if isinstance(name, str) and name in properties]
+    count, first = node.get("minItems", 0), node.get("prefixItems", [])
+    if node.get("type") == "array" and isinstance(count, int) and count > 0 and isinstance(first, list):
         return first[:count] + ([node["items"]] if count > len(first) and "items" in node else [])
     return []

@@ -76,8 +76,13 @@ class SpelledTracker(BoundaryTracker):
         super().__init__(self._units_of(vocabulary.marker(start)), first, more_ends=more, **options)
 
     @property
+    def markers(self) -> tuple[Marker, ...]:
+        """None: no id can be kept out of content for what it spells together with others."""
+        return ()
+
+    @property
     def opener(self) -> int | None:
-        """No single id goes on with the start marker."""
+        """None: several ids go on with the start marker."""
         return None
 
     def _units_of(self, tokens: Sequence[int]) -> list[int]:
@@ -118,7 +123,7 @@ def reasoning_tracker(
     in tokens.
     """
     vocabulary = vocabulary_of(tokenizer)
-    form = bound(form, vocabulary=map(vocabulary.text, vocabulary.special), prompt=prompt)
+    form = bound(form, vocabulary=vocabulary.flagged, prompt=prompt)
     kinds = markers_of(form)
     if not kinds:
         return None

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from unspool.constrained.base import ConstraintError
-from unspool.constrained.subschemas import pointer
+from unspool.constrained.subschemas import pointer, subschemas
+
+_NAMES = ("$schema", "$id", "id", "$ref", "$dynamicRef", "$anchor", "$dynamicAnchor")
+"""Keywords whose values jsonschema uses as text, whatever they are."""
+_WITH_PATTERNS = ("pattern", "patternProperties", "additionalProperties", "unevaluatedProperties")
+_LENIENT = (*_WITH_PATTERNS, "multipleOf")
 
 
 def problems(text: str, schemas: Iterable[Any]) -> list[str]:
@@ -17,19 +23,18 @@ def problems(text: str, schemas: Iterable[Any]) -> list[str]:
     may lead nowhere.
     """
     try:
-        value = json.loads(text)
-    except ValueError as error:
+        value = json.loads(text, parse_constant=no_number)
+    except (ValueError, RecursionError) as error:
         return [f"The text is not JSON: {error}"]
-    try:
-        from jsonschema import Draft202012Validator
+    for schema in schemas:
+        checks = validator(schema)
+        if checks is None:
+            continue
         from referencing import Registry
         from referencing.exceptions import Unresolvable
-    except ImportError as error:
-        raise ConstraintError("Checking values needs jsonschema: pip install 'unspool[constrained]'.") from error
 
-    for schema in schemas:
         try:
-            found = list(Draft202012Validator(schema, registry=Registry()).iter_errors(value))
+            found = list(checks(schema, registry=Registry()).iter_errors(value))
         except (Unresolvable, RecursionError):
             continue
         places = sorted((pointer(tuple(error.absolute_path)) or "The value", error.message) for error in found)
@@ -37,15 +42,43 @@ def problems(text: str, schemas: Iterable[Any]) -> list[str]:
     return []
 
 
-def is_valid_schema(schema: Any) -> bool:
-    """Whether a schema can be used for checking."""
+def validator(schema: Any) -> Any:
+    """The class of jsonschema that checks values against a schema; ``None`` if it can't be used for that.
+
+    The draft is the one that ``$schema`` names, or else the newest that allows what is in the schema. Patterns in
+    Rust's syntax that Python can't read are passed over: the grammar holds to them.
+    """
     try:
-        from jsonschema import Draft202012Validator, SchemaError
+        from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator, SchemaError, validators
     except ImportError as error:
         raise ConstraintError("Checking values needs jsonschema: pip install 'unspool[constrained]'.") from error
 
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError:
-        return False
-    return True
+    if not all(isinstance(node.get(name, ""), str) for _, node in subschemas(schema) for name in _NAMES):
+        return None
+    named = validators.validator_for(schema, Draft202012Validator)
+    for kind in (named, Draft202012Validator, Draft7Validator, Draft4Validator):
+        try:
+            # Without formats, so that a pattern need not be one of Python's.
+            kind.check_schema(schema, format_checker=None)
+        except (SchemaError, RecursionError):
+            continue
+        checks = {name: _lenient(kind.VALIDATORS[name]) for name in _LENIENT if name in kind.VALIDATORS}
+        return validators.extend(kind, checks)
+    return None
+
+
+def no_number(name: str) -> None:
+    """Refuses ``NaN`` and the infinities, which Python's reader takes for JSON."""
+    raise ValueError(f"{name} is no number of JSON.")
+
+
+def _lenient(check: Callable[..., Iterable[Any] | None]) -> Callable[..., Iterator[Any]]:
+    """A check of jsonschema that finds nothing where a pattern can't be read, or a number is too large for it."""
+
+    def lenient(*arguments: Any) -> Iterator[Any]:
+        try:
+            yield from check(*arguments) or ()
+        except (re.error, OverflowError):
+            return
+
+    return lenient

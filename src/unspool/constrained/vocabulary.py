@@ -23,8 +23,9 @@ _LONGEST_WORD = 128  # bytes; tokens longer than this are not tried where text i
 class Vocabulary:
     """One tokenizer as constraints see it.
 
-    ``tokens`` are the bytes of each id, ``special`` the ids that never stand for text, ``end_tokens`` the ids
-    that end a generation as far as the tokenizer says, ``spare`` the first id that no token has.
+    ``tokens`` are the bytes of each id, ``special`` the ids that never stand for text, ``markers`` those ids by
+    what spells them, ``flagged`` the texts of those that readers, too, know by id. ``end_tokens`` are the ids
+    that end a generation as far as the tokenizer says, ``spare`` is the first id that no token has.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -35,9 +36,12 @@ class Vocabulary:
                 f"The bytes of {type(tokenizer).__name__}'s tokens can't be told; give an object with size, "
                 "special and piece(id), or a tokenizers, transformers (fast) or mistral-common tokenizer."
             )
-        special = {**special_tokens(inner), **_marker_like(inner)}
+        flagged = special_tokens(inner)
+        special = {**flagged, **_marker_like(inner)}
         self.spare = size = _size(inner)
         self.special = frozenset(special)
+        self.markers: Mapping[str, int] = {text: token for token, text in special.items() if text}
+        self.flagged = frozenset(flagged.values())
         self.tokens: Sequence[bytes] = [
             special[token].encode("utf-8", "replace") if token in special else bytes(piece(token))
             for token in range(size)
@@ -57,27 +61,19 @@ class Vocabulary:
             return ids
         return self._cut_greedily(data)
 
-    def text(self, token: int) -> str:
-        """How a token is spelled."""
-        return self.tokens[token].decode("utf-8", "replace")
-
     def marker(self, text: str) -> list[int]:
         """The ids of a format's marker: what of it the vocabulary has as special tokens is one."""
         ids: list[int] = []
         start = 0
-        for found in self._special_texts.finditer(text):
-            ids += [*self.encode(text[start : found.start()].encode()), self._by_text[found[0]]]
+        for found in self._any_marker.finditer(text):
+            ids += [*self.encode(text[start : found.start()].encode()), self.markers[found[0]]]
             start = found.end()
         return ids + self.encode(text[start:].encode())
 
     @cached_property
-    def _by_text(self) -> dict[str, int]:
-        return {self.text(token): token for token in sorted(self.special, reverse=True) if self.tokens[token]}
-
-    @cached_property
-    def _special_texts(self) -> re.Pattern[str]:
+    def _any_marker(self) -> re.Pattern[str]:
         # The longest first; without any, what is found nowhere.
-        return re.compile("|".join(map(re.escape, sorted(self._by_text, key=len, reverse=True))) or r"(?!)")
+        return re.compile("|".join(map(re.escape, sorted(self.markers, key=len, reverse=True))) or r"(?!)")
 
     @cached_property
     def layout(self) -> frozenset[int]:
@@ -105,12 +101,15 @@ class Vocabulary:
     def _ids(self) -> dict[bytes, int]:
         return {data: token for token, data in enumerate(self.tokens) if data and token not in self.special}
 
+    @cached_property
+    def _longest(self) -> int:
+        return min(_LONGEST_WORD, max(map(len, self._ids), default=0))
+
     def _cut_greedily(self, data: bytes) -> list[int]:
         ids = []
         start = 0
-        longest = min(_LONGEST_WORD, max(map(len, self._ids), default=0))
         while start < len(data):
-            for end in range(min(start + longest, len(data)), start, -1):
+            for end in range(min(start + self._longest, len(data)), start, -1):
                 token = self._ids.get(data[start:end])
                 if token is not None:
                     ids.append(token)

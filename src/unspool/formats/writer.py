@@ -38,7 +38,7 @@ def write(format: str | Format, message: Message, *, prompt: str | None = None) 
         return _channels(fmt, fmt.calls, message).removeprefix(tail)
     if message.content and message.tool_calls and stands_bare(fmt.calls):
         raise WriteError(f"calls of {fmt.name!r} have no markers, so no text can stand before them; leave it out")
-    opened = _open_block(fmt, tail)
+    opened = open_block(fmt, tail)
     calls = written_calls(fmt, message.tool_calls) if message.tool_calls else ""
     block = opened or (fmt.reasoning[0] if fmt.reasoning and message.reasoning is not None else None)
     if block is None or not (block.holds_calls and block.writes_inside):
@@ -46,12 +46,12 @@ def write(format: str | Format, message: Message, *, prompt: str | None = None) 
     else:
         text, calls = _reasoning_with_calls(fmt, block, message, calls, opened=opened is not None), ""
     if opened is None and message.reasoning is None:
-        text = _layout(fmt, tail) + text
+        text = layout_due(fmt, tail) + text
     text += _answer(fmt, message.content or "", calls, tail) + fmt.turn_end
-    return text.removeprefix(_begun(fmt, tail))
+    return text.removeprefix(begun_with(fmt, tail))
 
 
-def _begun(fmt: Format, tail: str) -> str:
+def begun_with(fmt: Format, tail: str) -> str:
     """The beginning of a frame or a call with which the prompt ends."""
     frames = tuple(frame.open for frame in fmt.frames if frame.open != tail)
     begun = tail in openers(fmt) or any(mark.startswith(tail) for mark in frames)
@@ -80,7 +80,7 @@ def _answer(fmt: Format, content: str, calls: str, tail: str) -> str:
     return text + (fmt.calls_end if calls else "")
 
 
-def _layout(fmt: Format, tail: str) -> str:
+def layout_due(fmt: Format, tail: str) -> str:
     """The layout that is due: at the start of the turn, or behind the closer with which the prompt ends."""
     if not tail:
         return fmt.lead
@@ -90,7 +90,7 @@ def _layout(fmt: Format, tail: str) -> str:
     return ""
 
 
-def _open_block(fmt: Format, tail: str) -> Reasoning | None:
+def open_block(fmt: Format, tail: str) -> Reasoning | None:
     """The reasoning block that the prompt leaves open."""
     for block in fmt.reasoning:
         if block.open in tail and tail.rfind(block.open) > tail.rfind(block.close):

@@ -118,7 +118,7 @@ def _wire_id(size: int, call: ToolCall, number: int) -> str:
     return "".join(_ID_LETTERS[byte % len(_ID_LETTERS)] for byte in digest[:size])
 
 
-_KINDS: dict[type, str] = {
+KINDS: dict[type, str] = {
     str: "string",
     bool: "boolean",
     Number: "number",
@@ -130,16 +130,16 @@ _KINDS: dict[type, str] = {
 
 def _tagged_call(shape: TaggedCalls, call: ToolCall, number: int) -> str:
     layout = shape.written
-    name = layout.name.format(name=_attribute(shape, call.name), number=number + 1)
+    name = layout.name.format(name=attribute(shape, call.name), number=number + 1)
     end = shape.header_end[0] if shape.header_end else ""
     text = shape.call_open[0] + name + end + layout.after_header if shape.call_open else ""
     arguments = read_arguments(call.arguments)
     for key, value in arguments.items():
-        text += shape.param_open[0] + layout.key.format(key=_attribute(shape, key))
+        text += shape.param_open[0] + layout.key.format(key=attribute(shape, key))
         if layout.types == "string":
             text += f' {shape.type_attribute}="{"true" if isinstance(value, str) else "false"}"'
         elif layout.types == "kind":
-            text += f' {shape.type_attribute}="{_KINDS[type(value)]}"'
+            text += f' {shape.type_attribute}="{KINDS[type(value)]}"'
         text += shape.key_end[0] + layout.between_key_value + shape.value_open + shape.value_pad
         text += _tagged_value(shape, value)
         text += shape.value_pad + shape.value_close[0] + layout.after_param
@@ -158,7 +158,7 @@ def _tagged_value(shape: TaggedCalls, value: Any) -> str:
     return value
 
 
-def _attribute(shape: TaggedCalls, text: str) -> str:
+def attribute(shape: TaggedCalls, text: str) -> str:
     return text.replace("&", "&amp;").replace('"', "&quot;") if shape.attribute_entities else text
 
 

@@ -1,0 +1,180 @@
+"""A format as a grammar: what a model may write in one turn, in its own syntax."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from unspool.constrained.grammars import Grammar
+from unspool.constrained.turns.calls import HeldTool, Making
+from unspool.constrained.turns.lark import RESPONSE, to_lark
+from unspool.constrained.turns.nodes import Tree
+from unspool.constrained.turns.turn import ReasoningChoice, Turn
+from unspool.constrained.vocabulary import vocabulary_of
+from unspool.formats.registry import get_format
+from unspool.parsing.binding import bound
+from unspool.parsing.declaration import Format
+from unspool.parsing.parser import ToolChoice
+
+__all__ = ["ConstrainedTools", "TurnGrammar", "turn_grammar", "turn_tree"]
+
+ConstrainedTools: TypeAlias = Literal["strict", "envelope", "schema"]
+"""What calls are held to that may come but need not: those of strict tools alone to their schema, every call to
+its form, or every call to its tool's schema."""
+
+_OBJECT: Mapping[str, Any] = {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class TurnGrammar(Grammar):
+    """The grammar of a turn. ``arguments`` are the schemas of tools that it could not hold in full, by name."""
+
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+    def call_problems(self, name: str, arguments: str) -> list[str]:
+        """What is wrong with the arguments of a finished call that the grammar could not prevent."""
+        if name not in self.arguments:
+            return []
+        from unspool.constrained.validation import problems
+
+        return problems(arguments, [json.loads(self.arguments[name])])
+
+
+def turn_grammar(
+    format: str | Format,
+    tokenizer: Any,
+    *,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    tool_choice: ToolChoice = "auto",
+    parallel_tool_calls: bool = True,
+    constrain: ConstrainedTools = "strict",
+    reasoning: ReasoningChoice = "auto",
+    response: Grammar | None = None,
+    prompt: str | None = None,
+) -> TurnGrammar | None:
+    """What a model may write after ``prompt``, as a grammar for this tokenizer; ``None`` if that is anything.
+
+    ``tools`` (OpenAI function tools), ``tool_choice`` and ``parallel_tool_calls`` are those of the request. A call
+    that must come is held to its tool's schema; one that may come is if its tool is ``strict``, otherwise
+    ``constrain`` says what it is held to. A named tool is called once. ``reasoning`` says whether the turn may
+    begin with reasoning, has to, or can't. ``response`` is what content is held to; without a tool that must be
+    called it comes instead of calls. Free text is kept from spelling what a parser would take for markers.
+
+    Raises :class:`~unspool.constrained.base.SchemaError` for a strict tool whose schema can't be enforced,
+    :class:`~unspool.constrained.base.GrammarError` for what the format can't write, ``ValueError`` for a choice
+    that names no tool. Where a tool is not strict, what can't be enforced is left out, and ``warnings`` say so.
+    """
+    vocabulary = vocabulary_of(tokenizer)
+    fmt = bound(get_format(format), vocabulary=vocabulary.flagged, prompt=prompt)
+    made = turn_tree(
+        fmt,
+        tools=tools,
+        tool_choice=tool_choice,
+        parallel_tool_calls=parallel_tool_calls,
+        constrain=constrain,
+        reasoning=reasoning,
+        answers=response is not None,
+        prompt=prompt,
+    )
+    if made is None:
+        return None
+    tree, held, making = made
+    text = to_lark(tree, vocabulary.markers, vocabulary.markers.keys() - vocabulary.flagged)
+    grammars: list[Any] = [{"name": "turn", "lark_grammar": text}]
+    if response is not None:
+        first, *others = json.loads(response.text)["grammars"]
+        grammars += [{**first, "name": RESPONSE}, *others]
+    return TurnGrammar(
+        json.dumps({"grammars": grammars}, ensure_ascii=False),
+        tuple(making.warnings) + (response.warnings if response else ()),
+        response.schemas if response else (),
+        {tool.name: json.dumps(tool.schema) for tool in held} if making.warnings else {},
+    )
+
+
+def turn_tree(
+    fmt: Format,
+    *,
+    tools: Sequence[Mapping[str, Any]] | None,
+    tool_choice: ToolChoice,
+    parallel_tool_calls: bool,
+    constrain: ConstrainedTools,
+    reasoning: ReasoningChoice,
+    answers: bool,
+    prompt: str | None,
+) -> tuple[Tree, list[HeldTool], Making] | None:
+    """The tree behind :func:`turn_grammar`, the tools that may be called, and what was found wrong with them."""
+    declared = [_function(tool, place) for place, tool in enumerate(tools or ())]
+    mode, names = _choice(tool_choice, [function["name"] for function in declared])
+    demanded = mode == "required"
+    held = [
+        _held(function, demanded or constrain == "schema")
+        for function in declared
+        if names is None or function["name"] in names
+    ]
+    if mode == "auto" and not answers and constrain == "strict" and not any(tool.strict for tool in held):
+        return None
+    if mode == "none" or not held:
+        if not answers:
+            return None
+        mode, held = "none", []
+    turn = Turn(
+        fmt,
+        tools=held,
+        calls=mode,
+        parallel=parallel_tool_calls and not _is_named(tool_choice),
+        reasoning=reasoning,
+        answers=answers and not demanded,
+    )
+    return turn.tree(prompt), held, turn.making
+
+
+def _function(tool: Any, place: int) -> Mapping[str, Any]:
+    function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or not function["name"]:
+        raise ValueError(f"tools[{place}] must be a function tool with a name, not {tool!r}")
+    return function
+
+
+def _held(function: Mapping[str, Any], by_schema: bool) -> HeldTool:
+    strict = function.get("strict") is True
+    schema = function.get("parameters", function.get("input_schema"))
+    if not isinstance(schema, Mapping) or not (strict or by_schema):
+        return HeldTool(function["name"], _OBJECT, strict)
+    # Arguments are an object, whatever else the schema leaves open.
+    return HeldTool(function["name"], {"type": "object", **schema}, strict)
+
+
+def _is_named(choice: ToolChoice) -> bool:
+    """Whether one tool is named, which means exactly one call."""
+    if isinstance(choice, Mapping):
+        return choice.get("type") not in ("auto", "none", "any", "required", "allowed_tools")
+    return choice not in ("auto", "none", "any", "required", None)
+
+
+def _choice(
+    choice: ToolChoice, offered: Sequence[str]
+) -> tuple[Literal["none", "auto", "required"], tuple[str, ...] | None]:
+    """Whether calls may or must come, and to which tools (``None``: all). Raises ``ValueError``."""
+    mode: Any = choice
+    names: tuple[str, ...] | None = None
+    if isinstance(choice, Mapping):
+        mode = choice.get("type")
+        if mode == "allowed_tools":
+            allowed = choice.get("allowed_tools", choice)
+            mode = allowed.get("mode", "auto")
+            names = tuple((tool.get("function") or tool).get("name") for tool in allowed.get("tools", ()))
+        elif mode not in ("auto", "none", "any", "required"):
+            mode, names = "required", (str((choice.get("function") or choice).get("name")),)
+    elif _is_named(choice):
+        mode, names = "required", (str(choice),)
+    for name in names or ():
+        if name not in offered:
+            raise ValueError(f"tool_choice names {name!r}, which is not among the tools ({', '.join(offered)})")
+    if mode in ("any", "required"):
+        if not offered:
+            raise ValueError("tool_choice demands a call, but there are no tools to call")
+        return "required", names
+    return "none" if mode == "none" else "auto", names

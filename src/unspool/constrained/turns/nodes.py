@@ -1,0 +1,187 @@
+"""What a turn may be, as a tree of texts and holes, before any notation or tokenizer is known.
+
+:mod:`~unspool.constrained.turns.calls` and :mod:`~unspool.constrained.turns.turn` make such trees of a format's
+declaration, :mod:`~unspool.constrained.turns.lark` and :mod:`~unspool.constrained.turns.gbnf` write them down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Exactly this text; the markers in it that are special tokens come by id."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Exactly this text, by itself: something else may come in its place that begins alike."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """One after another."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alt:
+    """One of these."""
+
+    options: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """The same again, ``separator`` between two: at least ``least`` times, at most ``most`` (``None``: any)."""
+
+    node: Node
+    separator: Node
+    least: int = 0
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Any text without ``without``, up to what must follow: the end, or ``closer``, which is part of it.
+
+    ``pad`` is layout that readers drop before the closer; it is written only where the text must match: ``body``
+    are regular expressions for the whole of it (without pad and closer), ``but`` those that it may not match.
+    """
+
+    without: tuple[str, ...] = ()
+    pad: str = ""
+    closer: str = ""
+    body: tuple[str, ...] = ()
+    but: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """Text that matches all of these regular expressions as a whole, and none of ``but``."""
+
+    patterns: tuple[str, ...]
+    but: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """JSON text that a schema allows, as JSON text itself so that equal ones are one rule."""
+
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A rule by its name, which may stand for a tree that holds this very reference."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What the content is held to: a whole grammar of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of a set of them: a parameter with its value."""
+
+    node: Node
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Each of these at most once, in any order, the required ones always; ``extra`` any number of times."""
+
+    members: tuple[Member, ...]
+    separator: Node
+    extra: Node | None = None
+
+
+Node: TypeAlias = Text | Word | Seq | Alt | Many | Free | Regex | Json | Ref | Response | Members
+
+EMPTY = Text("")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A turn and the rules that it refers to by name."""
+
+    root: Node
+    rules: Mapping[str, Node]
+
+
+def seq(*parts: Node | str) -> Node:
+    """One after another, flat, with neighbouring texts joined."""
+    flat: list[Node] = []
+    for part in parts:
+        node = Text(part) if isinstance(part, str) else part
+        for each in node.parts if isinstance(node, Seq) else (node,):
+            if isinstance(each, Text) and flat and isinstance(flat[-1], Text):
+                flat[-1] = Text(flat[-1].text + each.text)
+            elif each != EMPTY:
+                flat.append(each)
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat)) if flat else EMPTY
+
+
+def alt(options: Iterable[Node]) -> Node:
+    """One of these, each once."""
+    flat: list[Node] = []
+    for option in options:
+        flat += option.options if isinstance(option, Alt) else (option,)
+    flat = list(dict.fromkeys(flat))
+    return flat[0] if len(flat) == 1 else Alt(tuple(flat))
+
+
+def maybe(node: Node) -> Node:
+    """This or nothing."""
+    return alt((node, EMPTY))
+
+
+def behind(node: Node, begun: str) -> Node | None:
+    """What is left of a tree after a text that it begins with; ``None`` if it can't begin so."""
+    match node:
+        case Text(text):
+            return Text(text.removeprefix(begun)) if text.startswith(begun) else None
+        case Seq((Text(text), *rest)):
+            if text.startswith(begun):
+                return seq(text.removeprefix(begun), *rest)
+            left = behind(seq(*rest), begun.removeprefix(text)) if begun.startswith(text) else None
+            return left
+        case Seq((first, *rest)):
+            left = behind(first, begun)
+            return None if left is None else seq(left, *rest)
+        case Alt(options):
+            lefts = [left for option in options if (left := behind(option, begun)) is not None]
+            return alt(lefts) if lefts else None
+        case Many(inner, separator, least, most):
+            left = behind(inner, begun)
+            fewer = replace(node, least=max(least - 1, 0), most=None if most is None else most - 1)
+            if left is None:
+                return None
+            return seq(left, more(fewer, inner, separator))
+    return None
+
+
+def more(rest: Many, node: Node, separator: Node) -> Node:
+    """The rest of a repetition whose first one is there."""
+    return Many(seq(separator, node), EMPTY, rest.least, rest.most)
+
+
+def constants(values: Iterable[Any]) -> tuple[Any, ...]:
+    """The values, each once, in order; they may be of kinds that can't be hashed."""
+    found: list[Any] = []
+    for value in values:
+        if not any(type(value) is type(other) and value == other for other in found):
+            found.append(value)
+    return tuple(found)

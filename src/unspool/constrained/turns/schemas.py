@@ -1,0 +1,339 @@
+"""A tool's parameters as trees of nodes, where values are not JSON.
+
+JSON is left to llguidance, which knows all of JSON Schema. Elsewhere (elements, Python literals, relaxed objects)
+the schema is walked here: types, ``enum``, ``const``, ``properties``, ``required``, ``additionalProperties``,
+``items`` and their counts, ``anyOf``, ``allOf``, local ``$ref`` (also circular), and what is said about strings
+and numbers. Anything else is refused with its keyword and place, or left out with a warning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from unspool.constrained.base import SchemaError
+from unspool.constrained.grammars import Grammar
+from unspool.constrained.schema import ANNOTATIONS, json_schema
+from unspool.constrained.subschemas import Path, pointer, resolve
+from unspool.constrained.turns.nodes import EMPTY, Alt, Json, Many, Member, Members, Node, Ref, alt, constants
+from unspool.constrained.turns.patterns import STRINGS, string_bodies
+
+TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
+_NUMBERS = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
+_OBJECTS = frozenset(("properties", "required", "additionalProperties"))
+_ARRAYS = frozenset(("items", "minItems", "maxItems"))
+_KNOWN = STRINGS | _NUMBERS | _OBJECTS | _ARRAYS
+_KNOWN |= {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions", "$id", "nullable"}
+Spell: TypeAlias = Callable[[str | None, Node, tuple[str, ...]], Node]
+
+_DEEPEST = 64  # subschemas in one another, none of them through a reference
+
+
+class Syntax(Protocol):
+    """How values are spelled."""
+
+    def constant(self, value: Any) -> Node:
+        """Exactly this value."""
+        ...
+
+    def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
+        """Text that matches expressions, and that no reader can take for a value of one of the types ``but``."""
+        ...
+
+    def number(self, schema: str) -> Node:
+        """A number under a JSON Schema."""
+        ...
+
+    def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
+        """A list (``kind`` is ``"array"``) or an object."""
+        ...
+
+    def member(self, key: str | None, value: Node, names: tuple[str, ...]) -> Node:
+        """A member; ``key`` is ``None`` for whatever key there may be besides ``names``."""
+        ...
+
+    def anything(self, walk: Walk) -> Node:
+        """A value of any kind."""
+        ...
+
+
+class Walk:
+    """One tool's parameters, and everything that is found wrong with them.
+
+    ``where`` says whose schema it is, for messages. ``rules`` takes what refers to itself. Without ``strict`` what
+    can't be enforced is left out, and ``warnings`` say so.
+    """
+
+    def __init__(
+        self, root: Mapping[str, Any], where: str, *, strict: bool, rules: dict[str, Node], warnings: list[str]
+    ) -> None:
+        self.root = root
+        self.strict = strict
+        self.rules = rules
+        self._where = where
+        self._warnings = warnings
+        self._open: dict[tuple[int, str], str] = {}
+
+    def refuse(self, keyword: str, path: Path, reason: str = "it has no equivalent in this format") -> None:
+        """Says that a keyword can't be enforced. Raises :class:`SchemaError` where that was demanded."""
+        place = pointer(path) or "the root"
+        if self.strict:
+            raise SchemaError(
+                f"The schema of {self._where} can't be enforced: {keyword!r} at {place}: {reason}. "
+                "Leave it out, or don't make the tool strict.",
+                keyword,
+                pointer(path),
+            )
+        self._warnings.append(
+            f"{keyword!r} at {place} of the schema of {self._where} can't be enforced while generating: {reason}."
+        )
+
+    def json(self, schema: Any, path: Path = ()) -> Node:
+        """A value as JSON."""
+        try:
+            grammar = json_schema(_alone(schema, self.root), strict=self.strict)
+        except SchemaError as error:
+            raise SchemaError(f"{self._where}: {error}", error.keyword, pointer(path) + error.pointer) from error
+        self._warnings += [f"{self._where}: {warning}" for warning in grammar.warnings]
+        return Json(schema_of(grammar))
+
+    def value(self, schema: Any, syntax: Syntax, path: Path = ()) -> Node:
+        """A value in some syntax."""
+        if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
+            return self._referred(schema["$ref"], syntax, path)
+        schema = self.plain(schema, path)
+        return alt(self._options(schema, syntax, path, len(path)))
+
+    def plain(self, schema: Any, path: Path) -> dict[str, Any]:
+        """The schema without ``$ref`` and ``allOf``, merged from what they bring. Values that exist only."""
+        if schema is True or schema is None:
+            return {}
+        if not isinstance(schema, Mapping):
+            self.refuse("false" if schema is False else "schema", path, "no value can satisfy it")
+            return {}
+        merged: dict[str, Any] = {}
+        seen: list[Any] = []
+        pending: list[Any] = [schema]
+        while pending:
+            part = pending.pop(0)
+            if not isinstance(part, Mapping) or any(part is other for other in seen):
+                continue
+            seen.append(part)
+            if isinstance(part.get("$ref"), str):
+                pending.append(self._target(part["$ref"], path))
+            if isinstance(part.get("allOf"), list):
+                pending += part["allOf"]
+            self._merge(merged, part, path)
+        return merged
+
+    def _target(self, reference: str, path: Path) -> Any:
+        try:
+            return resolve(self.root, reference)
+        except LookupError:
+            self.refuse("$ref", path, f"{reference} leads nowhere in this schema")
+            return {}
+
+    def _merge(self, merged: dict[str, Any], part: Mapping[str, Any], path: Path) -> None:
+        for keyword, value in part.items():
+            if keyword in ANNOTATIONS or keyword in ("$ref", "allOf", "$defs", "definitions", "$id", "nullable"):
+                continue
+            if keyword not in _KNOWN:
+                self.refuse(keyword, path)
+            elif keyword not in merged:
+                merged[keyword] = value
+            elif merged[keyword] != value:
+                both = _both(keyword, merged[keyword], value)
+                if both is None:
+                    self.refuse(keyword, path, "two different ones of it apply")
+                else:
+                    merged[keyword] = both
+
+    def _referred(self, reference: str, syntax: Syntax, path: Path) -> Node:
+        """A referred value: a rule of its own, since it may refer to itself."""
+        key = id(syntax), reference
+        if key not in self._open:
+            name = f"shared_{len(self.rules)}"
+            self._open[key] = name
+            self.rules[name] = EMPTY  # until it is known
+            schema = self.plain({"$ref": reference}, path)
+            self.rules[name] = alt(self._options(schema, syntax, path, 0))
+        return Ref(self._open[key])
+
+    def _options(self, schema: dict[str, Any], syntax: Syntax, path: Path, depth: int) -> Iterable[Node]:
+        if depth > _DEEPEST:
+            raise SchemaError(f"The schema of {self._where} is nested too deeply.", "", pointer(path))
+        for keyword in ("anyOf", "oneOf"):
+            if isinstance(schema.get(keyword), list):
+                return self._branches(schema, keyword, syntax, path)
+        if "enum" in schema or "const" in schema:
+            return self._constants(schema, syntax, path)
+        types = types_of(schema)
+        if types is None:
+            return [syntax.anything(self)]
+        return [self._of_type(kind, schema, syntax, path, frozenset(types)) for kind in types]
+
+    def _branches(self, schema: dict[str, Any], keyword: str, syntax: Syntax, path: Path) -> Iterable[Node]:
+        rest = {key: value for key, value in schema.items() if key != keyword}
+        options: list[Node] = []
+        kinds: list[set[str]] = []
+        for number, branch in enumerate(schema[keyword]):
+            whole = self.plain({"allOf": [branch, rest]}, (*path, keyword, number))
+            kinds.append(set(types_of(whole) or TYPES))
+            options += self._options(whole, syntax, (*path, keyword, number), len(path) + 1)
+        if keyword == "oneOf" and any(a & b for n, a in enumerate(kinds) for b in kinds[:n]):
+            self.refuse(keyword, path, "its branches are not of different types")
+        return options
+
+    def _constants(self, schema: dict[str, Any], syntax: Syntax, path: Path) -> Iterable[Node]:
+        values = [schema["const"]] if "const" in schema else schema["enum"]
+        types = types_of({key: value for key, value in schema.items() if key == "type"})
+        fitting = [value for value in values if types is None or not kinds_of(value).isdisjoint(types)]
+        if not fitting:
+            self.refuse("enum" if "enum" in schema else "const", path, "no value is left of it")
+            return [syntax.anything(self)]
+        return [syntax.constant(value) for value in constants(fitting)]
+
+    def _of_type(
+        self, kind: str, schema: dict[str, Any], syntax: Syntax, path: Path, types: frozenset[str]
+    ) -> Node:
+        if kind == "string":
+            return syntax.string(self.bodies(schema, path), types - {"string"})
+        if kind == "boolean":
+            return Alt((syntax.constant(True), syntax.constant(False)))
+        if kind == "null":
+            return syntax.constant(None)
+        if kind in ("array", "object"):
+            return syntax.container(self, kind, schema, path)
+        limits = {key: value for key, value in schema.items() if key in _NUMBERS}
+        return syntax.number(json.dumps({"type": kind, **limits}))
+
+    def bodies(self, schema: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+        """What a schema's keywords about strings mean for their text."""
+        kept = {key: value for key, value in schema.items() if key in STRINGS}
+        while True:
+            try:
+                return string_bodies(kept)
+            except LookupError as error:
+                keyword = str(error.args[0])
+                self.refuse(keyword, path, f"{kept[keyword]!r} can't be checked in text that is not JSON")
+                del kept[keyword]
+
+    def entries(self, schema: Mapping[str, Any], syntax: Syntax, path: Path, separator: Node) -> Node:
+        """The entries of an array, with this between them."""
+        entry = self.value(schema.get("items", True), syntax, (*path, "items"))
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        return Many(entry, separator, int(least), None if most is None else int(most))
+
+    def members(
+        self, schema: Mapping[str, Any], syntax: Syntax, path: Path, separator: Node, spell: Spell | None = None
+    ) -> Members:
+        """The members of an object: the declared ones, and others where the schema says so or declares none.
+
+        ``spell`` puts a key and a value together, ``syntax.member`` unless given.
+        """
+        spell = spell or syntax.member
+        properties = schema.get("properties")
+        properties = properties if isinstance(properties, Mapping) else {}
+        needed = schema.get("required")
+        needed = [name for name in needed if isinstance(name, str)] if isinstance(needed, list) else []
+        names = tuple(name for name in dict.fromkeys((*properties, *needed)))
+        members = [
+            Member(
+                spell(name, self.value(properties.get(name, True), syntax, (*path, "properties", name)), ()),
+                name in needed,
+            )
+            for name in names
+            if properties.get(name, True) is not False
+        ]
+        others = schema.get("additionalProperties", not properties)
+        extra = None
+        if others is not False:
+            extra = spell(None, self.value(others, syntax, (*path, "additionalProperties")), names)
+        return Members(tuple(members), separator, extra)
+
+
+def types_of(schema: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The types that a merged schema names or shows; ``None`` if it is silent."""
+    declared = schema.get("type")
+    names = declared if isinstance(declared, list) else [declared]
+    types = tuple(kind for kind in TYPES if kind in names)
+    if types:
+        return tuple(kind for kind in types if kind != "integer" or "number" not in types)
+    if "enum" in schema or "const" in schema:
+        values = [schema["const"]] if "const" in schema else schema["enum"]
+        kinds = frozenset[str]().union(*map(kinds_of, values)) - {"number"}
+        return tuple(kind for kind in TYPES if kind in kinds)
+    for keywords, kind in ((_OBJECTS, "object"), (_ARRAYS, "array"), (STRINGS, "string"), (_NUMBERS, "number")):
+        if not keywords.isdisjoint(schema):
+            return (kind,)
+    return None
+
+
+def kinds_of(value: Any) -> frozenset[str]:
+    """The types that a value has in JSON Schema."""
+    match value:
+        case bool():
+            return frozenset(("boolean",))
+        case None:
+            return frozenset(("null",))
+        case int():
+            return frozenset(("integer", "number"))
+        case float():
+            return frozenset(("integer", "number") if value.is_integer() else ("number",))
+        case str():
+            return frozenset(("string",))
+        case list():
+            return frozenset(("array",))
+    return frozenset(("object",))
+
+
+_STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys(("minLength", "minItems", "minimum", "exclusiveMinimum"), max),
+    **dict.fromkeys(("maxLength", "maxItems", "maximum", "exclusiveMaximum"), min),
+}
+
+
+def _both(keyword: str, one: Any, other: Any) -> Any:
+    """The value of a keyword that says what two of it say together; ``None`` if there is none."""
+    if keyword in _STRICTER and isinstance(one, int | float) and isinstance(other, int | float):
+        return _STRICTER[keyword](one, other)
+    if keyword == "required" and isinstance(one, list) and isinstance(other, list):
+        return [*one, *(name for name in other if name not in one)]
+    if keyword == "properties" and isinstance(one, Mapping) and isinstance(other, Mapping):
+        return {
+            **one,
+            **{key: {"allOf": [one[key], value]} if key in one else value for key, value in other.items()},
+        }
+    if keyword == "type":
+        names = one if isinstance(one, list) else [one]
+        others = other if isinstance(other, list) else [other]
+        kept = [name for name in names if name in others or (name == "integer" and "number" in others)]
+        kept += [name for name in others if name == "integer" and "number" in names and name not in kept]
+        return kept or None
+    if keyword == "enum" and isinstance(one, list) and isinstance(other, list):
+        return [value for value in one if value in other] or None
+    return None
+
+
+def schema_of(grammar: Grammar) -> str:
+    """The schema inside a grammar of one, with llguidance's options in it."""
+    return json.dumps(json.loads(grammar.text)["grammars"][0]["json_schema"], ensure_ascii=False)
+
+
+def _alone(schema: Any, root: Mapping[str, Any]) -> Any:
+    """A subschema by itself: what it refers to comes along."""
+    if schema is root or "$ref" not in json.dumps(schema):
+        return schema
+
+    def moved(node: Any) -> Any:
+        if isinstance(node, Mapping):
+            return {
+                key: "#/$defs/root" + value[1:]
+                if key == "$ref" and isinstance(value, str) and value.startswith("#")
+                else moved(value)
+                for key, value in node.items()
+            }
+        return [moved(item) for item in node] if isinstance(node, list) else node
+
+    return {**moved(schema), "$defs": {"root": moved(root)}}

@@ -1,0 +1,317 @@
+"""How each codec spells values: the syntaxes that a :class:`~unspool.constrained.turns.schemas.Walk` speaks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from unspool.constrained.subschemas import Path
+from unspool.constrained.turns.nodes import EMPTY, Free, Json, Many, Node, Ref, Regex, Text, Word, alt, maybe, seq
+from unspool.constrained.turns.patterns import ANY, NUMBER, containing, one_of
+from unspool.constrained.turns.schemas import Walk
+from unspool.formats.written_calls import KINDS, attribute
+from unspool.formats.written_values import json_text, python_literal, python_repr, read_arguments, relaxed
+from unspool.parsing.codecs.elements import ITEM
+from unspool.parsing.declaration import ElementCalls, PythonCalls, TaggedCalls
+
+LOOKS: Mapping[str, str] = {
+    **dict.fromkeys(("integer", "number"), rf"\s*{NUMBER}\s*"),
+    **dict.fromkeys(("boolean", "null"), r"\s*(?i:true|false|null|none)\s*"),
+    "array": r"\s*\[(?s:.*)",
+    "object": r"\s*\{(?s:.*)",
+}
+"""Text that a reader may take for a value of a type other than string."""
+
+_SPACE = maybe(Regex((r"[ \t\r\n]{1,32}",)))
+_ESCAPES = r"\\[nrtbf\\]|\\u00[0-9a-f]{2}"
+_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+
+
+def _spelled(value: Any) -> Any:
+    """A value as the writer has it, which keeps the spelling of numbers."""
+    return read_arguments(json.dumps(value))
+
+
+def _any_name(names: tuple[str, ...]) -> Node:
+    """A key that is none of those that are declared."""
+    return Regex((_NAME,), (one_of(names),) if names else ())
+
+
+class JsonSyntax:
+    """JSON whose strings spell no marker, for where one would be taken for itself: in the text of an element."""
+
+    def __init__(self, marks: tuple[str, ...]) -> None:
+        self._marks = marks
+
+    def constant(self, value: Any) -> Node:
+        """Exactly this value."""
+        return Word(json_text(_spelled(value)))
+
+    def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
+        """A string in quotes, which nothing takes for anything else."""
+        plain = r'[^"\\\x00-\x1f\x7f]'
+        if bodies:
+            # Escapes would be matched as they are spelled, so there are none.
+            return seq('"', Regex((*bodies, f"{plain}*"), self._but), '"')
+        return Regex((rf'"(?:{plain}|\\["\\/bfnrt]|\\u[0-9a-fA-F]{{4}})*"',), self._but)
+
+    @property
+    def _but(self) -> tuple[str, ...]:
+        return (containing(self._marks),) if self._marks else ()
+
+    def number(self, schema: str) -> Node:
+        """A number."""
+        return Json(schema)
+
+    def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
+        """An array or an object."""
+        comma = seq(_SPACE, ",", _SPACE)
+        if kind == "array":
+            return seq("[", _SPACE, walk.entries(schema, self, path, comma), _SPACE, "]")
+        return seq("{", _SPACE, walk.members(schema, self, path, comma), _SPACE, "}")
+
+    def member(self, key: str | None, value: Node, names: tuple[str, ...]) -> Node:
+        """A key in quotes and its value."""
+        name = _quoted_name('"', names) if key is None else self.constant(key)
+        return seq(name, _SPACE, ":", _SPACE, value)
+
+    def anything(self, walk: Walk) -> Node:
+        """A value of any kind."""
+        name = f"json_value_{len(self._marks)}"
+        return _any_value(self, walk, name)
+
+
+def _any_value(syntax: Any, walk: Walk, name: str) -> Node:
+    """A value of any kind, as a rule of this name, since it may hold such values."""
+    if name not in walk.rules:
+        walk.rules[name] = EMPTY  # refers to itself
+        walk.rules[name] = alt(
+            (
+                syntax.string((), frozenset()),
+                syntax.number('{"type": "number"}'),
+                *map(syntax.constant, (True, False, None)),
+                syntax.container(walk, "array", {"items": True}, ()),
+                syntax.container(walk, "object", {}, ()),
+            )
+        )
+    return Ref(name)
+
+
+def _quoted_name(quote: str, names: tuple[str, ...]) -> Node:
+    """A key in quotes that is none of those that are declared."""
+    but = (one_of(f"{quote}{name}{quote}" for name in names),) if names else ()
+    return Regex((f"{quote}{_NAME}{quote}",), but)
+
+
+class PythonSyntax:
+    """Python literals. Without a shape they are as Python shows them (``repr``), in quotes of either kind."""
+
+    def __init__(self, shape: PythonCalls | None = None) -> None:
+        self._shape = shape
+        self._quotes = ("'", '"') if shape is None else (shape.quote,)
+        self._json = shape is not None and shape.json_containers
+
+    def constant(self, value: Any) -> Node:
+        """Exactly this value."""
+        return Text(self._spell(value))
+
+    def _spell(self, value: Any) -> str:
+        value = _spelled(value)
+        return python_repr(value) if self._shape is None else python_literal(self._shape, value)
+
+    def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
+        """A string in quotes, which nothing takes for anything else."""
+        return alt(self._string(quote, bodies) for quote in self._quotes)
+
+    def _string(self, quote: str, bodies: tuple[str, ...]) -> Node:
+        plain = rf"[^{quote}\\\x00-\x1f\x7f]"
+        if bodies:
+            # Escapes would be matched as they are spelled, so there are none.
+            return seq(quote, Regex((*bodies, f"{plain}*")), quote)
+        loose = self._shape is not None and self._shape.loose_quotes
+        # There a quote ends the string wherever the call can go on behind it.
+        but = (rf"{ANY}\\{quote}\s*[,)\]}}:]{ANY}",) if loose else ()
+        return Regex((rf"{quote}(?:{plain}|{_ESCAPES}|\\{quote})*{quote}",), but)
+
+    def number(self, schema: str) -> Node:
+        """A number, spelled as in JSON."""
+        return Json(schema)
+
+    def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
+        """A list or a dict."""
+        if self._json:
+            return walk.json({**schema, "type": kind}, path)
+        if kind == "array":
+            return seq("[", walk.entries(schema, self, path, Text(", ")), "]")
+        return seq("{", walk.members(schema, self, path, Text(", ")), "}")
+
+    def member(self, key: str | None, value: Node, names: tuple[str, ...]) -> Node:
+        """A key of a dict and its value."""
+        if key is None:
+            return seq(_quoted_name(self._quotes[0], names), ": ", value)
+        return seq(Word(self._spell(key)), ": ", value)
+
+    def keyword(self, key: str | None, value: Node, names: tuple[str, ...]) -> Node:
+        """A keyword argument."""
+        return seq(_any_name(names) if key is None else Word(key), "=", value)
+
+    def anything(self, walk: Walk) -> Node:
+        """A literal of any kind."""
+        if self._json:
+            return alt((self.string((), frozenset()), *map(self.constant, (True, False, None)), _untyped_json()))
+        return _any_value(self, walk, "python_value")
+
+
+def _untyped_json() -> Node:
+    return Json('{"type": ["number", "array", "object"]}')
+
+
+class RelaxedSyntax:
+    """Objects with bare keys, and strings between two markers."""
+
+    def __init__(self, quote: str) -> None:
+        self._quote = quote
+
+    def constant(self, value: Any) -> Node:
+        """Exactly this value."""
+        return Text(relaxed(_spelled(value), self._quote))
+
+    def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
+        """A string between markers, which nothing takes for anything else."""
+        return seq(self._quote, Free((self._quote,), closer=self._quote, body=bodies))
+
+    def number(self, schema: str) -> Node:
+        """A number, spelled as in JSON."""
+        return Json(schema)
+
+    def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
+        """A list or an object."""
+        if kind == "array":
+            return seq("[", walk.entries(schema, self, path, Text(",")), "]")
+        return seq("{", walk.members(schema, self, path, Text(",")), "}")
+
+    def member(self, key: str | None, value: Node, names: tuple[str, ...]) -> Node:
+        """A bare key and its value."""
+        return seq(_any_name(names) if key is None else Word(key), ":", value)
+
+    def anything(self, walk: Walk) -> Node:
+        """A value of any kind."""
+        return _any_value(self, walk, "relaxed_value")
+
+
+class ElementSyntax:
+    """Elements named after their members, nested as the values are.
+
+    A value here comes with the beginning of the tag that closes it, and a member with the rest of that.
+    """
+
+    def __init__(self, shape: ElementCalls, marks: tuple[str, ...]) -> None:
+        self._shape = shape
+        self._close = shape.element_close
+        calls = (shape.call_open, shape.call_close, shape.section_open, shape.section_close)
+        self._marks = (shape.element_close, shape.element_open, *calls, *marks)
+        self._json = JsonSyntax(self._marks)
+
+    def constant(self, value: Any) -> Node:
+        """Exactly this value, as text."""
+        return Text((value if isinstance(value, str) else json_text(_spelled(value))) + self._close)
+
+    def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
+        """Text up to the closing tag."""
+        return Free(self._marks, closer=self._close, body=bodies, but=_looks(but))
+
+    def number(self, schema: str) -> Node:
+        """A number, spelled as in JSON."""
+        return seq(Json(schema), self._close)
+
+    def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
+        """A list or an object as elements, or as JSON, which templates write for what elements can't carry."""
+        layout = maybe(Text(self._shape.layout))
+        as_json = self._json.container(walk, kind, schema, path)
+        if kind == "array":
+            entry = walk.value(schema.get("items", True), self, (*path, "items"))
+            tagged = seq(f"{self._shape.element_open}{ITEM}>", entry, f"{ITEM}>")
+            least, most = schema.get("minItems", 0), schema.get("maxItems")
+            inside: Node = Many(tagged, layout, max(int(least), 1), None if most is None else int(most))
+            inside = inside if most != 0 else EMPTY
+        else:
+            inside = walk.members(schema, self, path, layout)
+        return seq(alt((as_json, seq(layout, inside, layout))), self._close)
+
+    def member(self, key: str | None, value: Node, names: tuple[str, ...]) -> Node:
+        """An element; one that is not declared may be closed by any name, as readers take it."""
+        name = _any_name(names) if key is None else Word(key)
+        return seq(self._shape.element_open, name, ">", value, name, ">")
+
+    def anything(self, walk: Walk) -> Node:
+        """Text, which is JSON if it can be read as that."""
+        return self.string((), frozenset())
+
+
+class TaggedSyntax:
+    """Text values of elements; each comes with what stands before and behind it in its element."""
+
+    def __init__(self, shape: TaggedCalls, marks: tuple[str, ...]) -> None:
+        self._shape = shape
+        self._closer = shape.value_close[0]
+        own = (*shape.value_close, *shape.param_open, *shape.call_close, *shape.call_open)
+        self._marks = (*own, *shape.section_open, *shape.section_close, *marks)
+        self._python = PythonSyntax() if shape.python_values else None
+        self._json = JsonSyntax(self._marks)
+
+    def _around(self, kind: str, value: Node, *, padded: bool = True) -> Node:
+        shape, types = self._shape, self._shape.written.types
+        said = {"": "", "string": "true" if kind == "string" else "false", "kind": kind}[types]
+        head = f' {shape.type_attribute}="{said}"' if types else ""
+        head += shape.key_end[0] + shape.written.between_key_value + shape.value_open + shape.value_pad
+        return seq(head, value, shape.value_pad + self._closer if padded else "")
+
+    def constant(self, value: Any) -> Node:
+        """Exactly this value."""
+        said = _spelled(value)
+        text = said if isinstance(said, str) else (python_repr if self._python else json_text)(said)
+        return self._around(KINDS[type(said)], Text(text))
+
+    def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
+        """Text up to the closer."""
+        if self._shape.written.types:
+            but = frozenset()  # the element says that it is text
+        verbatim = self._shape.verbatim
+        marks = self._marks + ((verbatim[0],) if verbatim else ())
+        plain = Free(marks, self._shape.value_pad, self._closer, bodies, _looks(but))
+        options = [self._around("string", plain, padded=False)]
+        if verbatim:
+            inside = Free((verbatim[1],), "", verbatim[1], bodies, _looks(but))
+            options.append(self._around("string", seq(verbatim[0], inside)))
+        return alt(options)
+
+    def number(self, schema: str) -> Node:
+        """A number, spelled as in JSON."""
+        return self._around("number", Json(schema))
+
+    def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
+        """A list or an object as JSON, or as a Python literal."""
+        options = [self._json.container(walk, kind, schema, path)]
+        if self._python:
+            options.append(self._python.container(walk, kind, schema, path))
+        return self._around(kind, alt(options))
+
+    def member(self, key: str | None, value: Node, names: tuple[str, ...]) -> Node:
+        """A parameter's element."""
+        before, _, after = self._shape.written.key.partition("{key}")
+        name = _any_name(names) if key is None else Word(attribute(self._shape, key))
+        return seq(self._shape.param_open[0] + before, name, after, value, self._shape.written.after_param)
+
+    def anything(self, walk: Walk) -> Node:
+        """Text, which is JSON if it can be read as that, or what the element says."""
+        text = self.string((), frozenset())
+        if not self._shape.written.types:
+            return text
+        others = [self.number('{"type": "number"}'), *map(self.constant, (True, False, None))]
+        containers = [self.container(walk, "array", {"items": True}, ()), self.container(walk, "object", {}, ())]
+        return alt((text, *others, *containers))
+
+
+def _looks(types: frozenset[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(LOOKS[kind] for kind in sorted(types)))
