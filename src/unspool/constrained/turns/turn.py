@@ -61,8 +61,8 @@ class Turn:
         shape = self.fmt.calls
         if isinstance(shape, RegionCalls):
             raise GrammarError(
-                f"The format {self.fmt.name!r} was read from a response template, which says how an output is read "
-                "and not how one is written; use the family's own format."
+                f"The format {self.fmt.name!r} was read from a response template, which says how an output is "
+                "read and not how one is written; use the family's own format."
             )
         tail = turn_tail(self.fmt, prompt)
         root = self._channels(shape, tail) if isinstance(shape, ChannelCalls) else self._blocks(tail)
