@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import Any
 
@@ -34,21 +35,21 @@ def test_no_tools_schema_breaks_a_request(parameters: dict[str, Any], form: str)
     tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
     service = Service(ScriptedEngine(), Settings(format=form))
     with suppress(InvalidRequestError):
-        service.generate(Conversation(HI, (tool,)), Sampling())
+        asyncio.run(service.generate(Conversation(HI, (tool,)), Sampling()))
 
 
 @pytest.mark.parametrize("mode", ["none", "auto", "required", "named"])
 def test_every_choice_reaches_the_parser(mode: Any) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
     choice = ToolChoice(mode, ("f",) if mode == "named" else None)
-    Service(ScriptedEngine(), Settings()).generate(Conversation(HI, (tool,), choice), Sampling())
+    asyncio.run(Service(ScriptedEngine(), Settings()).generate(Conversation(HI, (tool,), choice), Sampling()))
 
 
 def test_a_recordings_own_format_and_prompt_are_read() -> None:
     recording = Recording("a", "", format="mistral", prompt_tail="[/INST]")
     service = Service(ReplayEngine([recording]), Settings(format="qwen3"))
     assert service.format.name == "hermes"
-    service.generate(Conversation(HI), Sampling())
+    asyncio.run(service.generate(Conversation(HI), Sampling()))
 
 
 def test_the_format_that_the_template_shows_is_read() -> None:

@@ -26,6 +26,14 @@ class Grammar:
     warnings: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
 
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        """The grammars that it is made of, as llguidance has them, and in the first of which it starts."""
+        if self.text.startswith("{"):
+            parts: list[dict[str, Any]] = json.loads(self.text)["grammars"]
+            return parts
+        return [{"lark_grammar": self.text}]
+
     def problems(self, text: str) -> list[str]:
         """What is wrong with a finished text that the grammar could not prevent: one sentence for each place.
 

@@ -84,7 +84,7 @@ def turn_grammar(
     text = to_lark(tree, vocabulary.markers, vocabulary.markers.keys() - vocabulary.flagged)
     grammars: list[Any] = [{"name": "turn", "lark_grammar": text}]
     if response is not None:
-        first, *others = json.loads(response.text)["grammars"]
+        first, *others = response.parts
         grammars += [{**first, "name": RESPONSE}, *others]
     return TurnGrammar(
         json.dumps({"grammars": grammars}, ensure_ascii=False),
