@@ -73,6 +73,7 @@ class ScriptedEngine:
         self.model = ModelInfo("scripted", 0, 100, chat_template=template)
         self.prompts: list[object] = []
         self.samplings: list[Sampling] = []
+        self.constraints: list[Constraint | None] = []
         self.closed = 0
         self.aborted = threading.Event()
         self.waiting = threading.Event()
@@ -89,6 +90,7 @@ class ScriptedEngine:
         """Follows the script."""
         self.prompts.append(prompt)
         self.samplings.append(sampling)
+        self.constraints.append(constraint)
         try:
             for step in self.script:
                 await asyncio.sleep(0)
