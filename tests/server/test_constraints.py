@@ -11,6 +11,7 @@ from tests.constrained.vocabularies import Letters, takes
 from unspool.constrained import Constraint
 from unspool.constrained.vocabulary import vocabulary_of
 from unspool.message import Message, ToolCall
+from unspool.parsing.declaration import RegionCalls
 from unspool.server.constraints import Demands, Held, hold
 from unspool.surfaces.conversation import ChoiceMode, Conversation, ToolChoice, Turn
 from unspool.surfaces.errors import InvalidRequestError
@@ -174,6 +175,24 @@ class TestCalls:
         assert caplog.text == ""
         found.check(Message(tool_calls=(ToolCall("", "f", '{"n": 1}'),)))
         assert "A call of 'f' does not hold to its tool's schema" in caplog.text
+
+    def test_a_format_without_calls_cannot_be_made_to_call(self) -> None:
+        error = refusal(tool("f"), mode="required", format="identity")
+        assert (error.param, error.code) == ("tool_choice", "invalid_grammar")
+        assert "'identity' has no calls" in error.message
+        # Where none must come none is missed.
+        assert held(tool("f", strict=True), format="identity").constraints == [None]
+        assert allows('{"n": 1}', tool("f"), format="identity", output=JSON)
+
+    def test_what_no_format_can_hold_is_the_demands_fault(self) -> None:
+        form = unspool.Format("r", "", calls=RegionCalls(()))
+        for demands, param in (
+            (Demands(talk(tool("f", strict=True))), "tools"),
+            (Demands(talk(tool("f")), JSON), JSON.param),
+        ):
+            with pytest.raises(InvalidRequestError, match="read from a response template") as caught:
+                hold(form, LETTERS, PROMPT, demands, 1)
+            assert caught.value.param == param
 
     def test_with_a_response_format_the_choice_decides_what_is_held(self) -> None:
         content = '{"n": 1}'

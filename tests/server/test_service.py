@@ -38,6 +38,13 @@ schema = st.recursive(
 )
 
 
+class HeldEngine(ScriptedEngine):
+    """An engine that is given constraints, with the smallest vocabulary."""
+
+    constrains = True
+    tokenizer: Any = LETTERS
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(keywords, schema, max_size=5), st.sampled_from(FORMATS))
 def test_no_tools_schema_breaks_a_request(parameters: dict[str, Any], form: str) -> None:
@@ -45,6 +52,22 @@ def test_no_tools_schema_breaks_a_request(parameters: dict[str, Any], form: str)
     service = Service(ScriptedEngine(), Settings(format=form))
     with suppress(InvalidRequestError):
         asyncio.run(service.generate(Conversation(HI, (tool,)), Sampling()))
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.dictionaries(keywords, schema, max_size=5),
+    st.sampled_from(FORMATS),
+    st.sampled_from([False, True]),
+    st.sampled_from(["required", "auto"]),
+)
+def test_no_tools_schema_breaks_its_constraint(
+    parameters: dict[str, Any], form: str, strict: bool, mode: Any
+) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": parameters, "strict": strict}}
+    service = Service(HeldEngine(), Settings(format=form, constrain_tools="schema"))
+    with suppress(InvalidRequestError):
+        asyncio.run(service.generate(Conversation(HI, (tool,), ToolChoice(mode)), Sampling()))
 
 
 @pytest.mark.parametrize("mode", ["none", "auto", "required", "named"])
@@ -86,13 +109,6 @@ def test_a_template_that_shows_several_formats_is_not_served() -> None:
 def test_a_template_without_calls_gets_those_of_the_built_in_tool_prompt(template: str, name: str) -> None:
     template = "{{ messages[0].content }}" + template
     assert Service(ScriptedEngine(template=template), Settings()).format.name == name
-
-
-class HeldEngine(ScriptedEngine):
-    """An engine that is given constraints, with the smallest vocabulary."""
-
-    constrains = True
-    tokenizer: Any = LETTERS
 
 
 def held(engine: ScriptedEngine, settings: Settings | None = None, **options: Any) -> None:

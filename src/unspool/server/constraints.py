@@ -46,13 +46,19 @@ class Demands:
         if self.output is not None or self.budget is not None:
             return True
         tools = self.conversation.offered_tools()
-        if not tools:
-            return False
-        return (
-            self.conversation.tool_choice.mode in ("required", "named")
-            or self.scope != "strict"
-            or any(tool["function"].get("strict") is True for tool in tools)
-        )
+        strict = any(tool["function"].get("strict") is True for tool in tools)
+        return bool(tools) and (self._call_must_come or self.scope != "strict" or strict)
+
+    @property
+    def param(self) -> str:
+        """The field that demands most of the turn as a whole."""
+        if self._call_must_come:
+            return "tool_choice"
+        return "tools" if self.output is None else self.output.param
+
+    @property
+    def _call_must_come(self) -> bool:
+        return self.conversation.tool_choice.mode in ("required", "named")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +96,7 @@ def hold(form: Format, tokenizer: Any, prompt: str | None, demands: Demands, cho
         grammar = _turn(form, tokenizer, prompt, demands)
         constraints = [_constraint(form, tokenizer, prompt, demands.budget, grammar) for _ in range(choices)]
     except GrammarError as error:
-        # Only what was demanded of the content is left: tools are looked at one by one.
-        raise _refusal(error, demands.output.param if demands.output else "tools") from error
+        raise _refusal(error, demands.param) from error
     except ConstraintError as error:
         raise InvalidRequestError(
             f"This server can't constrain its output: {error}", code="unsupported_parameter", status=501
