@@ -154,7 +154,7 @@ class TestCalls:
     def test_the_operator_chooses_what_other_calls_are_held_to(self) -> None:
         wrong = CALL.replace("1", '"1"')
         broken = CALL.replace("1", "1,")
-        assert not Demands(talk(tool("f"))).any
+        assert not Demands(talk(tool("f"))).anything
         assert allows(wrong, tool("f"), scope="envelope")
         assert not allows(broken, tool("f"), scope="envelope")
         assert not allows(wrong, tool("f"), scope="schema")
@@ -249,7 +249,7 @@ class TestReasoning:
     ],
 )
 def test_a_request_that_demands_nothing_is_told_apart(demands: Demands, some: bool) -> None:
-    assert demands.any is some
+    assert demands.anything is some
 
 
 def test_each_choice_has_a_constraint_of_its_own() -> None:

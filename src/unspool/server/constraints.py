@@ -41,7 +41,7 @@ class Demands:
     scope: ConstrainedTools = "strict"
 
     @property
-    def any(self) -> bool:
+    def anything(self) -> bool:
         """Whether anything is demanded at all."""
         if self.output is not None or self.budget is not None:
             return True

@@ -148,7 +148,7 @@ class Service:
         tokenizer = engine.tokenizer
         held = Held([None] * choices)
         demands = Demands(self._held_tools(conversation), output, reasoning_budget, self.settings.constrain_tools)
-        if engine.constrains and demands.any:
+        if engine.constrains and demands.anything:
             held = await asyncio.to_thread(hold, form, tokenizer, answered, demands, choices)
         readers = [
             ChunkReader(
