@@ -27,13 +27,13 @@ from unspool.constrained.turns.nodes import (
     Text,
     Tree,
     Word,
+    seq,
 )
 from unspool.constrained.turns.patterns import ANY, containing
 
 RESPONSE = "response"
 """The grammar that a turn's content is held to, where there is one."""
 
-_LAYOUT = re.compile(r"\s|\S+")
 _MOST_IN_ANY_ORDER = 64  # bits that a rule's parameter has
 
 
@@ -92,13 +92,14 @@ class _Lark:
         return " ".join(self._pieces(node.text)) or '""'
 
     def _pieces(self, text: str) -> Iterable[str]:
-        # Layout is apart from the rest, so that what it leads to may differ behind it: no text is tried twice.
         place = 0
         for found in self._special.finditer(text):
-            yield from map(quoted, _LAYOUT.findall(text[place : found.start()]))
+            if found.start() > place:
+                yield quoted(text[place : found.start()])
             yield f"<[{self._ids[found.group()]}]>"
             place = found.end()
-        yield from map(quoted, _LAYOUT.findall(text[place:]))
+        if place < len(text):
+            yield quoted(text[place:])
 
     def _many(self, node: Many) -> str:
         inner = f"({self.expression(node.node)})"
@@ -107,7 +108,7 @@ class _Lark:
             return '""'
         if node.separator == EMPTY:
             return inner + _count(least, most)
-        again = f"({self.expression(node.separator)} {inner})"
+        again = f"({self.expression(seq(node.separator, node.node))})"
         repeated = inner + " " + again + _count(max(least - 1, 0), None if most is None else most - 1)
         return repeated if least else f"({repeated})?"
 

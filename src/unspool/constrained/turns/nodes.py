@@ -7,7 +7,7 @@ declaration, :mod:`~unspool.constrained.turns.lark` and :mod:`~unspool.constrain
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 
@@ -122,16 +122,43 @@ class Tree:
 
 
 def seq(*parts: Node | str) -> Node:
-    """One after another, flat, with neighbouring texts joined."""
+    """One after another, flat, each text as long as can be.
+
+    A text goes into the beginnings of the alternatives that follow it. Lexers take the longest match and never go
+    back, so where one text may come, or another that begins alike, both have to be whole.
+    """
     flat: list[Node] = []
     for part in parts:
         node = Text(part) if isinstance(part, str) else part
         for each in node.parts if isinstance(node, Seq) else (node,):
-            if isinstance(each, Text) and flat and isinstance(flat[-1], Text):
-                flat[-1] = Text(flat[-1].text + each.text)
-            elif each != EMPTY:
+            if each == EMPTY:
+                continue
+            joined = _prefixed(flat[-1].text, each) if flat and isinstance(flat[-1], Text) else None
+            if joined is None:
                 flat.append(each)
+            else:
+                flat.pop()
+                flat += joined.parts if isinstance(joined, Seq) else (joined,)
     return flat[0] if len(flat) == 1 else Seq(tuple(flat)) if flat else EMPTY
+
+
+def _prefixed(text: str, node: Node) -> Node | None:
+    """A tree with a text in front, inside of it; ``None`` if it does not begin with a text."""
+    match node:
+        case Text(own):
+            return Text(text + own)
+        case Alt(options):
+            return alt(_prefixed(text, option) or Seq((Text(text), option)) for option in options)
+        case Seq((first, *rest)):
+            begun = _prefixed(text, first)
+            return None if begun is None else seq(begun, *rest)
+        case Many(inner, separator, least, most) if least:
+            begun = _prefixed(text, inner)
+            if begun is None:
+                return None
+            rest_of_it = Many(seq(separator, inner), EMPTY, least - 1, None if most is None else most - 1)
+            return seq(begun, rest_of_it)
+    return None
 
 
 def alt(options: Iterable[Node]) -> Node:
@@ -166,16 +193,9 @@ def behind(node: Node, begun: str) -> Node | None:
             return alt(lefts) if lefts else None
         case Many(inner, separator, least, most):
             left = behind(inner, begun)
-            fewer = replace(node, least=max(least - 1, 0), most=None if most is None else most - 1)
-            if left is None:
-                return None
-            return seq(left, more(fewer, inner, separator))
+            fewer = Many(seq(separator, inner), EMPTY, max(least - 1, 0), None if most is None else most - 1)
+            return None if left is None else seq(left, fewer)
     return None
-
-
-def more(rest: Many, node: Node, separator: Node) -> Node:
-    """The rest of a repetition whose first one is there."""
-    return Many(seq(separator, node), EMPTY, rest.least, rest.most)
 
 
 def constants(values: Iterable[Any]) -> tuple[Any, ...]:

@@ -115,3 +115,49 @@ def _ends_with_anchor(branch: str) -> bool:
 def _anchored(branch: str) -> bool:
     """Whether an anchor stands where it can't be left out, such as in a group."""
     return not {"^", "$"}.isdisjoint(_PARTS.findall(branch))
+
+
+def whole_numbers(least: int | None, most: int | None) -> str:
+    """An expression for the integers between two, both of them included (``None``: no limit)."""
+    if least is not None and most is not None and least > most:
+        raise LookupError("maximum")
+    branches = []
+    if least is None or least < 0:
+        upper = None if least is None else -least
+        lower = 1 if most is None or most >= 0 else -most
+        branches.append("-" + _positive(lower, upper))
+    if (least is None or least <= 0) and (most is None or most >= 0):
+        branches.append("0")
+    if most is None or most > 0:
+        branches.append(_positive(max(least or 1, 1), most))
+    return "(?:" + "|".join(branches) + ")"
+
+
+def _positive(least: int, most: int | None) -> str:
+    """An expression for the integers from one above 0 up to another."""
+    digits = str(least)
+    if most is None:
+        more = f"[1-9][0-9]{{{len(digits)},}}"
+        return f"(?:{_between(digits, '9' * len(digits))}|{more})"
+    top = str(most)
+    branches = []
+    for size in range(len(digits), len(top) + 1):
+        low = digits if size == len(digits) else "1" + "0" * (size - 1)
+        high = top if size == len(top) else "9" * size
+        branches.append(_between(low, high))
+    return "(?:" + "|".join(branches) + ")"
+
+
+def _between(low: str, high: str) -> str:
+    """An expression for the numbers between two that have as many digits."""
+    if not low:
+        return ""
+    if low[0] == high[0]:
+        return low[0] + _between(low[1:], high[1:])
+    rest = len(low) - 1
+    first, last = int(low[0]), int(high[0])
+    branches = [f"{first}{_between(low[1:], '9' * rest)}"]
+    if first + 1 < last:
+        branches.append(f"[{first + 1}-{last - 1}][0-9]{{{rest}}}")
+    branches.append(f"{last}{_between('0' * rest, high[1:])}")
+    return "(?:" + "|".join(branches) + ")"

@@ -16,14 +16,14 @@ from unspool.constrained.base import SchemaError
 from unspool.constrained.grammars import Grammar
 from unspool.constrained.schema import ANNOTATIONS, json_schema
 from unspool.constrained.subschemas import Path, pointer, resolve
-from unspool.constrained.turns.nodes import EMPTY, Alt, Json, Many, Member, Members, Node, Ref, alt, constants
-from unspool.constrained.turns.patterns import STRINGS, string_bodies
+from unspool.constrained.turns.nodes import EMPTY, Json, Many, Member, Members, Node, Ref, alt, constants
+from unspool.constrained.turns.patterns import NUMBER, STRINGS, string_bodies, whole_numbers
 
 TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
-_NUMBERS = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
+NUMBERS = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
 _OBJECTS = frozenset(("properties", "required", "additionalProperties"))
 _ARRAYS = frozenset(("items", "minItems", "maxItems"))
-_KNOWN = STRINGS | _NUMBERS | _OBJECTS | _ARRAYS
+_KNOWN = STRINGS | NUMBERS | _OBJECTS | _ARRAYS
 _KNOWN |= {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions", "$id", "nullable"}
 Spell: TypeAlias = Callable[[str | None, Node, tuple[str, ...]], Node]
 
@@ -33,16 +33,19 @@ _DEEPEST = 64  # subschemas in one another, none of them through a reference
 class Syntax(Protocol):
     """How values are spelled."""
 
-    def constant(self, value: Any) -> Node:
-        """Exactly this value."""
+    def constant(self, value: Any, *, in_text: bool = False) -> Node:
+        """Exactly this value; ``in_text`` if any text may stand in its place."""
         ...
 
     def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
-        """Text that matches expressions, and that no reader can take for a value of one of the types ``but``."""
+        """Text that matches expressions, and that no reader can take for a value of one of the types ``but``.
+
+        Where there are none, nothing but text may come.
+        """
         ...
 
-    def number(self, schema: str) -> Node:
-        """A number under a JSON Schema."""
+    def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
+        """A number under a schema; ``in_text`` if text may stand in its place, so that both look alike."""
         ...
 
     def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
@@ -103,7 +106,7 @@ class Walk:
         if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
             return self._referred(schema["$ref"], syntax, path)
         schema = self.plain(schema, path)
-        return alt(self._options(schema, syntax, path, len(path)))
+        return alt(self._options(schema, syntax, path))
 
     def plain(self, schema: Any, path: Path) -> dict[str, Any]:
         """The schema without ``$ref`` and ``allOf``, merged from what they bring. Values that exist only."""
@@ -157,56 +160,69 @@ class Walk:
             self._open[key] = name
             self.rules[name] = EMPTY  # until it is known
             schema = self.plain({"$ref": reference}, path)
-            self.rules[name] = alt(self._options(schema, syntax, path, 0))
+            self.rules[name] = alt(self._options(schema, syntax, ()))
         return Ref(self._open[key])
 
-    def _options(self, schema: dict[str, Any], syntax: Syntax, path: Path, depth: int) -> Iterable[Node]:
-        if depth > _DEEPEST:
+    def _options(
+        self, schema: dict[str, Any], syntax: Syntax, path: Path, among: frozenset[str] = frozenset()
+    ) -> Iterable[Node]:
+        """What may stand for a value; ``among`` are the types that others in its place may have."""
+        if len(path) > _DEEPEST:
             raise SchemaError(f"The schema of {self._where} is nested too deeply.", "", pointer(path))
         for keyword in ("anyOf", "oneOf"):
             if isinstance(schema.get(keyword), list):
-                return self._branches(schema, keyword, syntax, path)
-        if "enum" in schema or "const" in schema:
-            return self._constants(schema, syntax, path)
+                return self._branches(schema, keyword, syntax, path, among)
         types = types_of(schema)
+        among |= frozenset(TYPES if types is None else types)
+        if "enum" in schema or "const" in schema:
+            return self._constants(schema, syntax, path, among)
         if types is None:
             return [syntax.anything(self)]
-        return [self._of_type(kind, schema, syntax, path, frozenset(types)) for kind in types]
+        return [self._of_type(kind, schema, syntax, path, among) for kind in types]
 
-    def _branches(self, schema: dict[str, Any], keyword: str, syntax: Syntax, path: Path) -> Iterable[Node]:
+    def _branches(
+        self, schema: dict[str, Any], keyword: str, syntax: Syntax, path: Path, among: frozenset[str]
+    ) -> Iterable[Node]:
         rest = {key: value for key, value in schema.items() if key != keyword}
-        options: list[Node] = []
-        kinds: list[set[str]] = []
-        for number, branch in enumerate(schema[keyword]):
-            whole = self.plain({"allOf": [branch, rest]}, (*path, keyword, number))
-            kinds.append(set(types_of(whole) or TYPES))
-            options += self._options(whole, syntax, (*path, keyword, number), len(path) + 1)
+        branches = [
+            self.plain({"allOf": [branch, rest]}, (*path, keyword, number))
+            for number, branch in enumerate(schema[keyword])
+        ]
+        kinds = [frozenset(types_of(branch) or TYPES) for branch in branches]
         if keyword == "oneOf" and any(a & b for n, a in enumerate(kinds) for b in kinds[:n]):
             self.refuse(keyword, path, "its branches are not of different types")
+        among = among.union(*kinds)
+        options: list[Node] = []
+        for number, branch in enumerate(branches):
+            options += self._options(branch, syntax, (*path, keyword, number), among)
         return options
 
-    def _constants(self, schema: dict[str, Any], syntax: Syntax, path: Path) -> Iterable[Node]:
-        values = [schema["const"]] if "const" in schema else schema["enum"]
+    def _constants(
+        self, schema: dict[str, Any], syntax: Syntax, path: Path, among: frozenset[str]
+    ) -> Iterable[Node]:
+        keyword = "const" if "const" in schema else "enum"
+        values = [schema["const"]] if keyword == "const" else schema["enum"]
         types = types_of({key: value for key, value in schema.items() if key == "type"})
         fitting = [value for value in values if types is None or not kinds_of(value).isdisjoint(types)]
         if not fitting:
-            self.refuse("enum" if "enum" in schema else "const", path, "no value is left of it")
+            self.refuse(keyword, path, "no value is left of it")
             return [syntax.anything(self)]
-        return [syntax.constant(value) for value in constants(fitting)]
+        return [syntax.constant(value, in_text=len(among) > 1) for value in constants(fitting)]
 
     def _of_type(
-        self, kind: str, schema: dict[str, Any], syntax: Syntax, path: Path, types: frozenset[str]
+        self, kind: str, schema: dict[str, Any], syntax: Syntax, path: Path, among: frozenset[str]
     ) -> Node:
+        in_text = "string" in among
         if kind == "string":
-            return syntax.string(self.bodies(schema, path), types - {"string"})
+            return syntax.string(self.bodies(schema, path), among - {"string"})
         if kind == "boolean":
-            return Alt((syntax.constant(True), syntax.constant(False)))
+            return alt(syntax.constant(value, in_text=in_text) for value in (True, False))
         if kind == "null":
-            return syntax.constant(None)
+            return syntax.constant(None, in_text=in_text)
         if kind in ("array", "object"):
             return syntax.container(self, kind, schema, path)
-        limits = {key: value for key, value in schema.items() if key in _NUMBERS}
-        return syntax.number(json.dumps({"type": kind, **limits}))
+        limits = {key: value for key, value in schema.items() if key in NUMBERS}
+        return syntax.number(self, {"type": kind, **limits}, path, in_text=in_text)
 
     def bodies(self, schema: Mapping[str, Any], path: Path) -> tuple[str, ...]:
         """What a schema's keywords about strings mean for their text."""
@@ -218,6 +234,28 @@ class Walk:
                 keyword = str(error.args[0])
                 self.refuse(keyword, path, f"{kept[keyword]!r} can't be checked in text that is not JSON")
                 del kept[keyword]
+
+    def number_pattern(self, schema: Mapping[str, Any], path: Path) -> str:
+        """An expression for the numbers of a schema, whose limits can be kept for integers alone."""
+        whole = schema["type"] == "integer"
+        for keyword in NUMBERS & schema.keys():
+            if not whole or keyword == "multipleOf" or schema[keyword] != int(schema[keyword]):
+                self.refuse(keyword, path, "it can't be checked where text may stand as well")
+                return whole_numbers(None, None) if whole else NUMBER
+        if not whole:
+            return NUMBER
+        lower = [schema["minimum"]] if "minimum" in schema else []
+        lower += [schema["exclusiveMinimum"] + 1] if "exclusiveMinimum" in schema else []
+        upper = [schema["maximum"]] if "maximum" in schema else []
+        upper += [schema["exclusiveMaximum"] - 1] if "exclusiveMaximum" in schema else []
+        try:
+            return whole_numbers(
+                int(max(lower)) if lower else None,
+                int(min(upper)) if upper else None,
+            )
+        except LookupError as error:
+            self.refuse(str(error.args[0]), path, "no number is left")
+            return whole_numbers(None, None)
 
     def entries(self, schema: Mapping[str, Any], syntax: Syntax, path: Path, separator: Node) -> Node:
         """The entries of an array, with this between them."""
@@ -264,7 +302,7 @@ def types_of(schema: Mapping[str, Any]) -> tuple[str, ...] | None:
         values = [schema["const"]] if "const" in schema else schema["enum"]
         kinds = frozenset[str]().union(*map(kinds_of, values)) - {"number"}
         return tuple(kind for kind in TYPES if kind in kinds)
-    for keywords, kind in ((_OBJECTS, "object"), (_ARRAYS, "array"), (STRINGS, "string"), (_NUMBERS, "number")):
+    for keywords, kind in ((_OBJECTS, "object"), (_ARRAYS, "array"), (STRINGS, "string"), (NUMBERS, "number")):
         if not keywords.isdisjoint(schema):
             return (kind,)
     return None

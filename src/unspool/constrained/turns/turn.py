@@ -82,7 +82,7 @@ class Turn:
         else:
             calls = None
         block = opened or (fmt.reasoning[0] if fmt.reasoning else None)
-        can_open = block is not None and opened is None and self.reasoning != "off" and self._may_open(block, tail)
+        can_open = block is not None and opened is None and self.reasoning != "off" and not begun_with(fmt, tail)
         options = []
         if block is not None and (opened is not None or can_open):
             options.append(self._reasoned(block, opened is not None, calls))
@@ -99,10 +99,6 @@ class Turn:
             options.append(left)
         return alt(options)
 
-    def _may_open(self, block: Reasoning, tail: str) -> bool:
-        """Whether a block may still open behind what the prompt ends with."""
-        return not tail or (block.recurs and not begun_with(self.fmt, tail))
-
     def _reasoned(self, block: Reasoning, opened: bool, calls: Node | None) -> Node:
         fmt = self.fmt
         before = EMPTY if opened else Text(fmt.lead + block.open + block.open_pad)
@@ -112,13 +108,15 @@ class Turn:
         text = Free(marks, block.close_pad, block.close)
         if not (block.holds_calls and block.writes_inside and calls is not None):
             return seq(before, text, self._answer(calls, block.after))
-        # Calls stand inside, and nothing follows them but the closer.
+        # Calls stand inside, and a closer may follow them, and content that.
         openers = tuple(compile_grammar(fmt, True, False).calls)
-        closed = seq(block.close_pad, block.close) if block.closes_last else EMPTY
-        options = [seq(before, self._before_calls(calls, (*marks, *openers)), fmt.calls_end, closed)]
+        closer = seq(block.close_pad, block.close)
+        inside = seq(before, self._before_calls(calls, (*marks, *openers)), fmt.calls_end)
+        options = [seq(inside, closer if block.closes_last else EMPTY)]
         if self.calls == "auto":
             quiet = replace(text, without=(*marks, *openers))
             options.append(seq(before, quiet, self._answer(None, block.after)))
+            options.append(seq(inside, closer, self._answer(None, block.after)))
         return alt(options)
 
     def _answer(self, calls: Node | None, layout: str, tail: str = "") -> Node:
@@ -132,33 +130,36 @@ class Turn:
         if frame is not None and frame.written == "always":
             opener = self._opener(frame, tail)
             after = frame.close_pad + frame.close + frame.after
-        if fmt.calls_first:
-            later = (
-                fmt.calls_end if self.calls == "required" else maybe(seq(fmt.calls_end, self._content("", tail)))
-            )
-            alone: Node = seq(calls, later)
-        elif frame is not None and frame.holds_calls:
-            alone = seq(opener, fmt.before_call_alone, calls, after, fmt.calls_end)
+        end = self._after_calls(tail)
+        if frame is not None and frame.holds_calls:
+            alone = seq(layout, opener, fmt.before_call_alone, calls, after, end)
         else:
-            alone = seq(opener, after, fmt.before_call_alone, calls, fmt.calls_end)
-        alone = seq(layout, alone, maybe(Text(fmt.turn_end)))
+            alone = seq(layout, opener, after, fmt.before_call_alone, calls, end)
         if self.calls == "required":
             return alone
         options = [alone, content]
-        if not self.answers and not stands_bare(fmt.calls) and not fmt.calls_first:
-            options.append(seq(self._content_and_calls(calls, frame, layout, tail), maybe(Text(fmt.turn_end))))
+        if not self.answers and not stands_bare(fmt.calls):
+            options.append(seq(self._content_and_calls(calls, frame, layout, tail), end))
         return alt(options)
+
+    def _after_calls(self, tail: str) -> Node:
+        """What follows the calls of a turn."""
+        fmt, end = self.fmt, maybe(Text(self.fmt.turn_end))
+        if fmt.calls_first and self.calls == "auto":
+            end = alt((end, self._content("", tail)))
+        return seq(fmt.calls_end, end)
 
     def _content_and_calls(self, calls: Node, frame: Frame | None, layout: str, tail: str) -> Node:
         fmt = self.fmt
         if frame is None:
-            return seq(self._before_calls(calls, self._marks()), fmt.calls_end)
+            return self._before_calls(calls, self._marks())
         opener = self._opened(frame, layout, tail)
         if frame.holds_calls or not frame.close:
-            closer = frame.close_pad + frame.close + frame.after
-            return seq(opener, self._before_calls(calls, self._marks()), closer, fmt.calls_end)
+            return seq(
+                opener, self._before_calls(calls, self._marks()), frame.close_pad + frame.close + frame.after
+            )
         text = Free((*self._marks(), frame.close), frame.close_pad, frame.close)
-        return seq(opener, text, frame.after, fmt.before_call, calls, fmt.calls_end)
+        return seq(opener, text, frame.after, fmt.before_call, calls)
 
     def _before_calls(self, calls: Node, marks: Sequence[str]) -> Node:
         """Free text that ends where the calls open, and the calls."""
@@ -203,7 +204,8 @@ class Turn:
 
     def _opened(self, frame: Frame, layout: str, tail: str) -> Node:
         """What opens a frame, with the layout before it or without."""
-        return seq(maybe(Text(layout)), self._opener(frame, tail))
+        opener = self._opener(frame, tail)
+        return alt((Text(layout + opener), Text(opener)))
 
     # ---- messages in channels
 

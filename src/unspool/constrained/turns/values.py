@@ -8,8 +8,8 @@ from typing import Any
 
 from unspool.constrained.subschemas import Path
 from unspool.constrained.turns.nodes import EMPTY, Free, Json, Many, Node, Ref, Regex, Text, Word, alt, maybe, seq
-from unspool.constrained.turns.patterns import ANY, NUMBER, containing, one_of
-from unspool.constrained.turns.schemas import Walk
+from unspool.constrained.turns.patterns import ANY, NUMBER, containing, literal, one_of
+from unspool.constrained.turns.schemas import Syntax, Walk
 from unspool.formats.written_calls import KINDS, attribute
 from unspool.formats.written_values import json_text, python_literal, python_repr, read_arguments, relaxed
 from unspool.parsing.codecs.elements import ITEM
@@ -44,7 +44,7 @@ class JsonSyntax:
     def __init__(self, marks: tuple[str, ...]) -> None:
         self._marks = marks
 
-    def constant(self, value: Any) -> Node:
+    def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value."""
         return Word(json_text(_spelled(value)))
 
@@ -53,16 +53,12 @@ class JsonSyntax:
         plain = r'[^"\\\x00-\x1f\x7f]'
         if bodies:
             # Escapes would be matched as they are spelled, so there are none.
-            return seq('"', Regex((*bodies, f"{plain}*"), self._but), '"')
-        return Regex((rf'"(?:{plain}|\\["\\/bfnrt]|\\u[0-9a-fA-F]{{4}})*"',), self._but)
+            return seq('"', Regex((*bodies, f"{plain}*"), _spelling(self._marks)), '"')
+        return Regex((rf'"(?:{plain}|\\["\\/bfnrt]|\\u[0-9a-fA-F]{{4}})*"',), _spelling(self._marks))
 
-    @property
-    def _but(self) -> tuple[str, ...]:
-        return (containing(self._marks),) if self._marks else ()
-
-    def number(self, schema: str) -> Node:
+    def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number."""
-        return Json(schema)
+        return Json(json.dumps(schema))
 
     def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
         """An array or an object."""
@@ -82,14 +78,19 @@ class JsonSyntax:
         return _any_value(self, walk, name)
 
 
-def _any_value(syntax: Any, walk: Walk, name: str) -> Node:
+def _spelling(marks: tuple[str, ...]) -> tuple[str, ...]:
+    """What a text may not match so that it spells none of these."""
+    return (containing(marks),) if marks else ()
+
+
+def _any_value(syntax: Syntax, walk: Walk, name: str) -> Node:
     """A value of any kind, as a rule of this name, since it may hold such values."""
     if name not in walk.rules:
         walk.rules[name] = EMPTY  # refers to itself
         walk.rules[name] = alt(
             (
                 syntax.string((), frozenset()),
-                syntax.number('{"type": "number"}'),
+                Json('{"type": "number"}'),
                 *map(syntax.constant, (True, False, None)),
                 syntax.container(walk, "array", {"items": True}, ()),
                 syntax.container(walk, "object", {}, ()),
@@ -105,14 +106,18 @@ def _quoted_name(quote: str, names: tuple[str, ...]) -> Node:
 
 
 class PythonSyntax:
-    """Python literals. Without a shape they are as Python shows them (``repr``), in quotes of either kind."""
+    """Python literals. Without a shape they are as Python shows them (``repr``), in quotes of either kind.
 
-    def __init__(self, shape: PythonCalls | None = None) -> None:
+    No string spells one of ``marks``.
+    """
+
+    def __init__(self, shape: PythonCalls | None = None, marks: tuple[str, ...] = ()) -> None:
         self._shape = shape
+        self._marks = marks
         self._quotes = ("'", '"') if shape is None else (shape.quote,)
         self._json = shape is not None and shape.json_containers
 
-    def constant(self, value: Any) -> Node:
+    def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value."""
         return Text(self._spell(value))
 
@@ -128,15 +133,15 @@ class PythonSyntax:
         plain = rf"[^{quote}\\\x00-\x1f\x7f]"
         if bodies:
             # Escapes would be matched as they are spelled, so there are none.
-            return seq(quote, Regex((*bodies, f"{plain}*")), quote)
+            return seq(quote, Regex((*bodies, f"{plain}*"), _spelling(self._marks)), quote)
         loose = self._shape is not None and self._shape.loose_quotes
         # There a quote ends the string wherever the call can go on behind it.
         but = (rf"{ANY}\\{quote}\s*[,)\]}}:]{ANY}",) if loose else ()
-        return Regex((rf"{quote}(?:{plain}|{_ESCAPES}|\\{quote})*{quote}",), but)
+        return Regex((rf"{quote}(?:{plain}|{_ESCAPES}|\\{quote})*{quote}",), (*but, *_spelling(self._marks)))
 
-    def number(self, schema: str) -> Node:
+    def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number, spelled as in JSON."""
-        return Json(schema)
+        return Json(json.dumps(schema))
 
     def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
         """A list or a dict."""
@@ -173,7 +178,7 @@ class RelaxedSyntax:
     def __init__(self, quote: str) -> None:
         self._quote = quote
 
-    def constant(self, value: Any) -> Node:
+    def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value."""
         return Text(relaxed(_spelled(value), self._quote))
 
@@ -181,9 +186,9 @@ class RelaxedSyntax:
         """A string between markers, which nothing takes for anything else."""
         return seq(self._quote, Free((self._quote,), closer=self._quote, body=bodies))
 
-    def number(self, schema: str) -> Node:
+    def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number, spelled as in JSON."""
-        return Json(schema)
+        return Json(json.dumps(schema))
 
     def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
         """A list or an object."""
@@ -213,17 +218,22 @@ class ElementSyntax:
         self._marks = (shape.element_close, shape.element_open, *calls, *marks)
         self._json = JsonSyntax(self._marks)
 
-    def constant(self, value: Any) -> Node:
+    def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value, as text."""
-        return Text((value if isinstance(value, str) else json_text(_spelled(value))) + self._close)
+        text = value if isinstance(value, str) else json_text(_spelled(value))
+        if in_text:
+            return Free(closer=self._close, body=(literal(text),))
+        return Text(text + self._close)
 
     def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
         """Text up to the closing tag."""
         return Free(self._marks, closer=self._close, body=bodies, but=_looks(but))
 
-    def number(self, schema: str) -> Node:
+    def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number, spelled as in JSON."""
-        return seq(Json(schema), self._close)
+        if in_text:
+            return Free(closer=self._close, body=(walk.number_pattern(schema, path),))
+        return seq(Json(json.dumps(schema)), self._close)
 
     def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
         """A list or an object as elements, or as JSON, which templates write for what elements can't carry."""
@@ -257,7 +267,7 @@ class TaggedSyntax:
         self._closer = shape.value_close[0]
         own = (*shape.value_close, *shape.param_open, *shape.call_close, *shape.call_open)
         self._marks = (*own, *shape.section_open, *shape.section_close, *marks)
-        self._python = PythonSyntax() if shape.python_values else None
+        self._python = PythonSyntax(None, self._marks) if shape.python_values else None
         self._json = JsonSyntax(self._marks)
 
     def _around(self, kind: str, value: Node, *, padded: bool = True) -> Node:
@@ -267,10 +277,12 @@ class TaggedSyntax:
         head += shape.key_end[0] + shape.written.between_key_value + shape.value_open + shape.value_pad
         return seq(head, value, shape.value_pad + self._closer if padded else "")
 
-    def constant(self, value: Any) -> Node:
+    def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value."""
         said = _spelled(value)
         text = said if isinstance(said, str) else (python_repr if self._python else json_text)(said)
+        if in_text and not self._shape.written.types:
+            return self._lettered(KINDS[type(said)], literal(text))
         return self._around(KINDS[type(said)], Text(text))
 
     def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
@@ -286,9 +298,16 @@ class TaggedSyntax:
             options.append(self._around("string", seq(verbatim[0], inside)))
         return alt(options)
 
-    def number(self, schema: str) -> Node:
+    def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number, spelled as in JSON."""
-        return self._around("number", Json(schema))
+        if in_text and not self._shape.written.types:
+            return self._lettered("number", walk.number_pattern(schema, path))
+        return self._around("number", Json(json.dumps(schema)))
+
+    def _lettered(self, kind: str, pattern: str) -> Node:
+        """A value whose text is one piece with the closer, as any text in its place would be."""
+        text = Free((), self._shape.value_pad, self._closer, (pattern,))
+        return self._around(kind, text, padded=False)
 
     def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
         """A list or an object as JSON, or as a Python literal."""
@@ -308,7 +327,7 @@ class TaggedSyntax:
         text = self.string((), frozenset())
         if not self._shape.written.types:
             return text
-        others = [self.number('{"type": "number"}'), *map(self.constant, (True, False, None))]
+        others = [self._around("number", Json('{"type": "number"}')), *map(self.constant, (True, False, None))]
         containers = [self.container(walk, "array", {"items": True}, ()), self.container(walk, "object", {}, ())]
         return alt((text, *others, *containers))
 
