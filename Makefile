@@ -44,7 +44,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(SERVE_STAMP): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install -q -e '.[server,local]'
+	$(BIN)/python -m pip install -q -e '.[server,local,constrained]'
 	touch $@
 
 $(STAMP): pyproject.toml Makefile | $(BIN)/python

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from unspool.constrained.schema import json_object, json_schema
     from unspool.constrained.thinking import ThinkingConstraint
+    from unspool.constrained.tracking import reasoning_tracker
     from unspool.constrained.turns import TurnGrammar, turn_grammar
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "json_schema",
     "lark",
     "new_mask",
+    "reasoning_tracker",
     "regex",
     "turn_grammar",
 ]
@@ -74,6 +76,7 @@ __getattr__ = attributes(
         "processors": ("ConstraintLogitsProcessor", "JSONSchemaLogitsProcessor", "ThinkingAwareLogitsProcessor"),
         "schema": ("json_object", "json_schema"),
         "thinking": ("ThinkingConstraint",),
+        "tracking": ("reasoning_tracker",),
         "turns": ("TurnGrammar", "turn_grammar"),
     },
 )

@@ -8,6 +8,7 @@ format, those that end a generation too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -62,6 +63,20 @@ class Vocabulary:
         if self.special.isdisjoint(ids) and b"".join(self.tokens[token] for token in ids) == data:
             return ids
         return self._cut_greedily(data)
+
+    def marker(self, text: str) -> list[int]:
+        """The ids of a format's marker: what of it the vocabulary has as special tokens is one."""
+        ids: list[int] = []
+        start = 0
+        for found in self._any_marker.finditer(text):
+            ids += [*self.encode(text[start : found.start()].encode()), self.markers[found[0]]]
+            start = found.end()
+        return ids + self.encode(text[start:].encode())
+
+    @cached_property
+    def _any_marker(self) -> re.Pattern[str]:
+        # The longest first; without any, what is found nowhere.
+        return re.compile("|".join(map(re.escape, sorted(self.markers, key=len, reverse=True))) or r"(?!)")
 
     @cached_property
     def layout(self) -> frozenset[int]:

@@ -30,9 +30,11 @@ async def chat_completions(request: Request) -> Response:
     service = _service(request)
     asked = chat.decode(await read_json(request, service.settings.max_body))
     model = service.resolve(asked.model)
-    generation = service.generate(
+    generation = await service.generate(
         asked.conversation,
         asked.sampling,
+        output=asked.output,
+        reasoning_budget=asked.reasoning_budget,
         name=asked.replay or model,
         choices=asked.n,
         stream=asked.stream,
