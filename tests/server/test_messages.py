@@ -301,7 +301,7 @@ def test_a_prompt_that_does_not_fit_is_recognisable() -> None:
         ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "'web_search_20250305'"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, r"`messages\[0\].content\[0\]`"),
         ({"tool_choice": {"type": "any"}}, "`tool_choice`"),
-        ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, "`output_config.format`"),
+        ({"output_config": {"format": {"type": "json_object"}}}, "`output_config.format.type`"),
     ],
 )
 def test_the_official_client_understands_what_is_wrong(

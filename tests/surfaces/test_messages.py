@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from unspool.surfaces.messages import (
     decode,
     decode_count,
 )
+from unspool.surfaces.output_format import OutputFormat
 
 HELLO = [{"role": "user", "content": "hello"}]
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -127,6 +129,28 @@ def test_what_is_said_of_thinking_reaches_the_template(fields: dict[str, Any], k
     assert asked(**fields).conversation.template_kwargs == kwargs
 
 
+@pytest.mark.parametrize(
+    ("thinking", "budget"),
+    [
+        (None, None),
+        ({"type": "enabled", "budget_tokens": 2048}, 2048),
+        ({"type": "enabled"}, None),
+        ({"type": "disabled"}, 0),
+        ({"type": "adaptive"}, None),
+    ],
+)
+def test_thinking_has_a_budget(thinking: dict[str, Any] | None, budget: int | None) -> None:
+    assert asked(thinking=thinking).reasoning_budget == budget
+
+
+def test_the_text_can_be_held_to_a_schema() -> None:
+    shape = {"type": "json_schema", "schema": SCHEMA}
+    found = OutputFormat("json_schema", "output_config.format.schema", SCHEMA)
+    assert asked(output_config={"format": shape}).output == found
+    assert asked(output_format=shape).output == replace(found, param="output_format.schema")
+    assert refusal({**BODY, "output_format": shape, "output_config": {"format": shape}}).param == "output_format"
+
+
 def test_thinking_can_be_omitted() -> None:
     assert not asked(thinking={"type": "adaptive", "display": "omitted"}).show_thinking
     assert asked(thinking={"type": "adaptive", "display": "summarized"}).show_thinking
@@ -169,10 +193,14 @@ def test_counting_needs_no_limit() -> None:
         ({"tools": [tool("f")], "tool_choice": {"type": "tool", "name": "g"}}, "tool_choice.name"),
         ({"thinking": {}}, "thinking.type"),
         ({"thinking": {"type": "hard"}}, "thinking.type"),
-        ({"thinking": {"type": "enabled", "budget_tokens": 0}}, "thinking.budget_tokens"),
+        ({"thinking": {"type": "enabled", "budget_tokens": -2}}, "thinking.budget_tokens"),
+        ({"thinking": {"type": "adaptive", "display": 5}}, "thinking.display"),
         ({"output_config": {"effort": 5}}, "output_config.effort"),
-        ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, "output_config.format"),
-        ({"output_format": {"type": "json_schema", "schema": {}}}, "output_format"),
+        ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format.schema"),
+        ({"output_config": {"format": {"type": "json_schema", "schema": 5}}}, "output_config.format.schema"),
+        ({"output_config": {"format": {"type": "json_object"}}}, "output_config.format.type"),
+        ({"output_config": {"format": {}}}, "output_config.format.type"),
+        ({"output_format": {"type": "regex"}}, "output_format.type"),
         ({"mcp_servers": [{"type": "url"}]}, "mcp_servers"),
         ({"container": "c"}, "container"),
     ],

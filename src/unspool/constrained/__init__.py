@@ -13,6 +13,9 @@ from unspool.lazy import attributes
 
 if TYPE_CHECKING:
     from unspool.constrained.arrays import apply_mask
+    from unspool.constrained.backends import constrain
+    from unspool.constrained.backends.lmformatenforcer import LMFormatEnforcerConstraint
+    from unspool.constrained.backends.xgrammar import XGrammarConstraint
     from unspool.constrained.base import Constraint, ConstraintError, GrammarError, SchemaError, new_mask
     from unspool.constrained.boundary import BoundaryTracker, Phase
     from unspool.constrained.grammars import Grammar, choice, ebnf, lark, regex
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     )
     from unspool.constrained.schema import json_object, json_schema
     from unspool.constrained.thinking import ThinkingConstraint
+    from unspool.constrained.tracking import reasoning_tracker
     from unspool.constrained.turns import TurnGrammar, turn_grammar
 
 __all__ = [
@@ -37,18 +41,22 @@ __all__ = [
     "History",
     "JSONSchemaLogitsProcessor",
     "LLGuidanceConstraint",
+    "LMFormatEnforcerConstraint",
     "Phase",
     "SchemaError",
     "ThinkingAwareLogitsProcessor",
     "ThinkingConstraint",
     "TurnGrammar",
+    "XGrammarConstraint",
     "apply_mask",
     "choice",
+    "constrain",
     "ebnf",
     "json_object",
     "json_schema",
     "lark",
     "new_mask",
+    "reasoning_tracker",
     "regex",
     "turn_grammar",
 ]
@@ -57,6 +65,9 @@ __getattr__ = attributes(
     __name__,
     {
         "arrays": ("apply_mask",),
+        "backends": ("constrain",),
+        "backends.lmformatenforcer": ("LMFormatEnforcerConstraint",),
+        "backends.xgrammar": ("XGrammarConstraint",),
         "base": ("Constraint", "ConstraintError", "GrammarError", "SchemaError", "new_mask"),
         "boundary": ("BoundaryTracker", "Phase"),
         "grammars": ("Grammar", "choice", "ebnf", "lark", "regex"),
@@ -65,6 +76,7 @@ __getattr__ = attributes(
         "processors": ("ConstraintLogitsProcessor", "JSONSchemaLogitsProcessor", "ThinkingAwareLogitsProcessor"),
         "schema": ("json_object", "json_schema"),
         "thinking": ("ThinkingConstraint",),
+        "tracking": ("reasoning_tracker",),
         "turns": ("TurnGrammar", "turn_grammar"),
     },
 )

@@ -62,11 +62,13 @@ def describe(error: Exception) -> tuple[int, dict[str, dict[str, str | None]]]:
 def describe_for(scope: Scope, error: Exception) -> tuple[int, Mapping[str, Any]]:
     """The same in the shape of the API that a request is for."""
     status, body = describe(error)
-    if isinstance(error, ContextOverflowError) and _is_messages(scope):
-        # Clients of the Messages API know a prompt that is too long by these words.
-        body["error"]["message"] = (
-            f"prompt is too long: {error.prompt_tokens} tokens > {error.context_length} maximum"
-        )
+    if _is_messages(scope):
+        message = body["error"]["message"] or ""
+        if isinstance(error, ContextOverflowError):
+            # Clients of the Messages API know a prompt that is too long by these words.
+            message = f"prompt is too long: {error.prompt_tokens} tokens > {error.context_length} maximum"
+        # What a tool is to a conversation is not what it was in the request.
+        body["error"]["message"] = message.replace("].function.parameters`", "].input_schema`")
     return status, shaped(scope, status, body)
 
 

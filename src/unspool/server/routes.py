@@ -34,9 +34,11 @@ async def chat_completions(request: Request) -> Response:
     service = _service(request)
     asked = chat.decode(await read_json(request, service.settings.max_body))
     model = service.resolve(asked.model)
-    generation = service.generate(
+    generation = await service.generate(
         asked.conversation,
         asked.sampling,
+        output=asked.output,
+        reasoning_budget=asked.reasoning_budget,
         name=asked.replay or model,
         choices=asked.n,
         stream=asked.stream,
@@ -78,8 +80,13 @@ async def messages(request: Request) -> Response:
     service = _service(request)
     asked = messages_surface.decode(await read_json(request, service.settings.max_body))
     model = service.resolve(asked.model)
-    generation = service.generate(
-        asked.conversation, asked.sampling, name=asked.replay or model, stream=asked.stream
+    generation = await service.generate(
+        asked.conversation,
+        asked.sampling,
+        output=asked.output,
+        reasoning_budget=asked.reasoning_budget,
+        name=asked.replay or model,
+        stream=asked.stream,
     )
     identity: dict[str, Any] = {
         "message_id": f"msg_{uuid.uuid4().hex}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from unspool.engines.base import Sampling
@@ -17,11 +17,12 @@ from unspool.surfaces.conversation import Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields
 from unspool.surfaces.messages_turns import decode_turns
+from unspool.surfaces.output_format import OutputFormat, read_response_format
+from unspool.surfaces.reasoning import ReasoningOptions, decode_reasoning
 
 log = logging.getLogger(__name__)
 
 MAX_STOP_SEQUENCES = 16
-EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _INT64 = 2**63 - 1
 
 # Clients send these by default, and nothing is lost without them.
@@ -50,13 +51,17 @@ REFUSED = {
 class MessagesRequest:
     """A checked request.
 
-    ``model`` is ``None`` when the client left it out. ``show_thinking`` false keeps the text of thinking blocks
-    back. ``replay`` names the recording that must answer (``metadata.replay``; only the replay engine reads it).
+    ``model`` is ``None`` when the client left it out. ``output`` is what the text is held to, and
+    ``reasoning_budget`` the most tokens of thinking (``None``: any number). ``show_thinking`` false keeps the text
+    of thinking blocks back. ``replay`` names the recording that must answer (``metadata.replay``; only the replay
+    engine reads it).
     """
 
     model: str | None
     conversation: Conversation
     sampling: Sampling
+    output: OutputFormat | None = None
+    reasoning_budget: int | None = None
     stream: bool = False
     show_thinking: bool = True
     replay: str | None = None
@@ -73,13 +78,15 @@ class CountRequest:
 def decode(body: object) -> MessagesRequest:
     """Reads a request body; raises :class:`InvalidRequestError` naming the field that is wrong."""
     fields = Fields(body)
-    conversation, show_thinking = _conversation(fields)
+    reasoning = _reasoning(fields)
     request = MessagesRequest(
         model=fields.string("model") or None,
-        conversation=conversation,
+        conversation=_conversation(fields, reasoning),
         sampling=_sampling(fields),
+        output=_output(fields),
+        reasoning_budget=reasoning.budget,
         stream=fields.boolean("stream") or False,
-        show_thinking=show_thinking,
+        show_thinking=reasoning.shown,
         replay=_replay(fields),
     )
     _check_rest(fields)
@@ -89,8 +96,8 @@ def decode(body: object) -> MessagesRequest:
 def decode_count(body: object) -> CountRequest:
     """Reads the body of a request that only asks how long its prompt is; raises as :func:`decode` does."""
     fields = Fields(body)
-    conversation, _ = _conversation(fields)
-    request = CountRequest(fields.string("model") or None, conversation)
+    request = CountRequest(fields.string("model") or None, _conversation(fields, _reasoning(fields)))
+    _output(fields)
     _check_rest(fields)
     return request
 
@@ -109,24 +116,21 @@ def _replay(fields: Fields) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-def _conversation(fields: Fields) -> tuple[Conversation, bool]:
-    """The conversation, and whether its thinking is shown."""
+def _conversation(fields: Fields, reasoning: ReasoningOptions) -> Conversation:
     turns = decode_turns(fields)
     tools = tuple(_tool(Fields(tool, f"tools[{i}]")) for i, tool in enumerate(fields.items("tools") or []))
     choice, parallel = _tool_choice(fields, [tool["function"]["name"] for tool in tools])
-    template_kwargs, show_thinking = _thinking(fields)
     # A last message of the assistant is the beginning of the answer.
     continue_final = turns[-1].role == "assistant" and not turns[-1].tool_calls
-    conversation = Conversation(
+    return Conversation(
         turns=turns,
         tools=tools,
         tool_choice=choice,
         parallel_tool_calls=parallel,
-        template_kwargs=template_kwargs,
+        template_kwargs=reasoning.template_kwargs,
         continue_final=continue_final,
         add_generation_prompt=not continue_final,
     )
-    return conversation, show_thinking
 
 
 def _sampling(fields: Fields) -> Sampling:
@@ -174,7 +178,6 @@ def _tool(tool: Fields) -> Mapping[str, Any]:
     function["parameters"] = schema or {"type": "object", "properties": {}}
     if tool.boolean("strict"):
         function["strict"] = True
-        log.warning("The tool %r is strict, but its arguments are not constrained yet", function["name"])
     return {"type": "function", "function": function}
 
 
@@ -201,42 +204,38 @@ def _tool_choice(fields: Fields, names: list[str]) -> tuple[ToolChoice, bool]:
         )
     if not names:
         raise InvalidRequestError("`tool_choice` is 'any', but there are no `tools` to call.", "tool_choice")
-    log.warning("tool_choice %r is passed on to the prompt and the parser, but not enforced yet", kind)
     return choice, parallel
 
 
-def _thinking(fields: Fields) -> tuple[dict[str, Any], bool]:
-    """The template's keyword arguments about reasoning, and whether reasoning is shown to the client."""
-    kwargs = dict(fields.mapping("chat_template_kwargs") or {})
-    shown = True
+def _reasoning(fields: Fields) -> ReasoningOptions:
+    """What is said of thinking, by the names that the other surfaces have for it."""
     thinking = fields.fields("thinking")
-    if thinking is not None:
-        kind = thinking.required_string("type")
-        if kind not in ("enabled", "disabled", "adaptive", "between_tools"):
-            raise thinking.wrong("type", "enabled, disabled, adaptive or between_tools")
-        shown = thinking.string("display") != "omitted"
-        if thinking.integer("budget_tokens", 1, _INT64) is not None:
-            log.warning("thinking.budget_tokens is not enforced yet")
-        if kind in ("enabled", "disabled"):
-            # The two names that templates in the wild use for one switch.
-            kwargs.setdefault("enable_thinking", kind == "enabled")
-            kwargs.setdefault("thinking", kind == "enabled")
-    effort = _output_config(fields)
-    if effort is not None:
-        if effort not in EFFORTS:
-            # New tiers appear faster than servers learn them; the strongest known one is what was meant.
-            log.warning("Unknown output_config.effort %r is taken as 'max'", effort)
-            effort = "max"
-        kwargs.setdefault("reasoning_effort", effort)
-    return kwargs, shown
-
-
-def _output_config(fields: Fields) -> str | None:
-    """The effort; refuses a format of the output."""
     config = fields.fields("output_config")
-    # The API's older place for the format is the request itself.
-    for holder, name in ((fields, "output_format"), (config, "format")):
-        shape = holder.fields(name) if holder is not None else None
-        if shape is not None and holder is not None:
-            raise unsupported(holder.at(name), f"output of type {shape.required_string('type')!r}")
-    return None if config is None else config.string("effort")
+    spelled: dict[str, Any] = {
+        "chat_template_kwargs": fields.mapping("chat_template_kwargs"),
+        "reasoning_effort": None if config is None else config.string("effort"),
+    }
+    if thinking is None:
+        return decode_reasoning(Fields(spelled))
+    between_tools = thinking.required_string("type") == "between_tools"
+    spelled["thinking"] = {**thinking.body, "type": "adaptive"} if between_tools else thinking.body
+    shown = thinking.string("display") != "omitted"
+    return replace(decode_reasoning(Fields(spelled)), shown=shown)
+
+
+def _output(fields: Fields) -> OutputFormat | None:
+    """What the text is held to; the API's older place for it is the request itself."""
+    config = fields.fields("output_config")
+    new, old = (None if config is None else config.fields("format")), fields.fields("output_format")
+    if new is not None and old is not None:
+        raise InvalidRequestError(
+            f"`{new.path}` and `{old.path}` both say what the text must be; send one of them.", old.path
+        )
+    shape = old if new is None else new
+    if shape is None:
+        return None
+    if shape.required_string("type") != "json_schema":
+        raise shape.wrong("type", "json_schema")
+    if shape.get("schema") is None:
+        raise shape.missing("schema")
+    return read_response_format(shape)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from unspool.constrained.base import GrammarError
 from unspool.constrained.grammars import Grammar
 from unspool.constrained.turns.calls import HeldTool, Making
 from unspool.constrained.turns.lark import RESPONSE, to_lark
@@ -96,10 +97,10 @@ def _written(
         first, *others = response.parts
         grammars += [{**first, "name": RESPONSE}, *others]
     return TurnGrammar(
-        json.dumps({"grammars": grammars}, ensure_ascii=False),
-        tuple(making.warnings) + (response.warnings if response else ()),
-        response.schemas if response else (),
-        {tool.name: json.dumps(tool.schema) for tool in held} if making.warnings else {},
+        text=json.dumps({"grammars": grammars}, ensure_ascii=False),
+        warnings=tuple(making.warnings) + (response.warnings if response else ()),
+        schemas=response.schemas if response else (),
+        arguments={tool.name: json.dumps(tool.schema) for tool in held} if making.warnings else {},
     )
 
 
@@ -125,7 +126,9 @@ def turn_tree(
     ]
     if mode == "auto" and not answers and constrain == "strict" and not any(tool.strict for tool in held):
         return None
-    if mode == "none" or not held:
+    if fmt.calls is None and demanded:
+        raise GrammarError(f"The format {fmt.name!r} has no calls, so none can be demanded; let it answer freely.")
+    if mode == "none" or not held or fmt.calls is None:
         if not answers:
             return None
         mode, held = "none", []
