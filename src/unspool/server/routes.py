@@ -26,7 +26,7 @@ from unspool.surfaces import chat
 from unspool.surfaces import messages as messages_surface
 from unspool.surfaces.chat_writer import ChatStream, completion
 from unspool.surfaces.errors import InvalidRequestError
-from unspool.surfaces.messages_writer import MessageStream, message
+from unspool.surfaces.messages_writer import PING, MessageStream, message
 
 
 async def chat_completions(request: Request) -> Response:
@@ -96,7 +96,7 @@ async def messages(request: Request) -> Response:
     if asked.stream:
         first = await while_connected(request.receive, generation.start())
         writer = MessageStream(**identity, prompt=generation.prompt)
-        return EventStream(_message_frames(first, generation, writer, request.scope))
+        return EventStream(_message_frames(first, generation, writer, request.scope), heartbeat=PING)
     (events,) = await while_connected(request.receive, generation.events())
     (stop_sequence,) = generation.stop_sequences
     return Response(message(events, **identity, stop_sequence=stop_sequence), media_type="application/json")

@@ -33,7 +33,9 @@ from unspool.surfaces.errors import messages_error
 
 Kind: TypeAlias = Literal["thinking", "text", "tool_use"]
 
-_PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+"""May be written at any time between the first event and the last."""
+
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _END_DELTA = b"}}\n\n"
 _STARTS: Mapping[Kind, bytes] = {
@@ -242,7 +244,7 @@ class MessageStream(_Blocks):
             "usage": usage_object(self._prompt),
         }
         self._event("message_start", b'"message":' + encode(message))
-        self._frames.append(_PING)
+        self._frames.append(PING)
 
     def _taken(self) -> bytes:
         frames, self._frames = self._frames, []
