@@ -397,6 +397,44 @@ def test_an_answer_can_be_sent_back_as_it_is(answer: Any, recording: str) -> Non
     assert prompt.count('"tool_call_id"') == len(results)
 
 
+def test_what_a_coding_agent_sends_is_taken_whole(url: str) -> None:
+    cached = {"cache_control": {"type": "ephemeral"}}
+    call = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Paris"}}
+    body = {
+        "model": "parallel",
+        "max_tokens": 32000,
+        "stream": True,
+        "system": [
+            {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1; cch=1f3;"},
+            {"type": "text", "text": "You are an agent.", **cached},
+        ],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "<reminder>"}, {"type": "text", "text": "Go."}]},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm", "signature": "s"}, call]},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "18", **cached}],
+            },
+            {"role": "system", "content": "Be brief."},
+        ],
+        "tools": [{**WEATHER, "description": "The weather.", **cached}],
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "high"},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "metadata": {"user_id": "user_1_account__session_2"},
+    }
+    headers = {
+        "authorization": "Bearer anything",
+        "anthropic-version": "2023-06-01",
+        "anthropic-beta": "claude-code-20250219,interleaved-thinking-2025-05-14",
+    }
+    answer = httpx.post(f"{url}/v1/messages?beta=true", json=body, headers=headers)
+    assert len(read_stream(answer.content).calls()) == 2
+    counted = {name: body[name] for name in ("model", "system", "messages", "tools", "thinking", "output_config")}
+    tokens = httpx.post(f"{url}/v1/messages/count_tokens?beta=true", json=counted, headers=headers)
+    assert tokens.json()["input_tokens"] > 0
+
+
 def disconnect(url: str, engine: ScriptedEngine, body: dict[str, Any]) -> None:
     """Sends a request, waits until the engine is at work on it, and hangs up."""
     data = json.dumps({"messages": HELLO, "max_tokens": 9, **body}).encode()

@@ -61,6 +61,7 @@ def test_a_clients_count_of_its_requests_is_no_part_of_the_prompt() -> None:
     system = [text("x-anthropic-billing-header: cc_version=2; cch=f00;"), text("Be brief.")]
     assert turns(HELLO, system=system) == (Turn("system", ("Be brief.",)), HI)
     assert turns(HELLO, system=system[:1]) == (HI,)
+    assert turns(HELLO, system=f"{system[0]['text']}\nBe brief.") == (Turn("system", ("Be brief.",)), HI)
     assert turns(HELLO, system="") == (HI,)
 
 

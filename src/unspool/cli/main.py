@@ -39,7 +39,7 @@ SUBCOMMANDS = {
     "convert": Subcommand(
         "unspool.cli.convert:convert", "Rewrite a chat dataset from one family's format to another's."
     ),
-    "serve": Subcommand("unspool.cli.serve:serve", "Serve MODEL over the OpenAI API."),
+    "serve": Subcommand("unspool.cli.serve:serve", "Serve MODEL over the OpenAI and Anthropic APIs."),
 }
 
 

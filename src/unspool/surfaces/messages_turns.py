@@ -69,7 +69,8 @@ def _system(fields: Fields, name: str) -> list[str]:
     """
     value = fields.get(name)
     texts = [] if value is None else [value] if isinstance(value, str) else _texts(fields, name)
-    return [text for text in texts if text and not text.startswith(_BILLING_HEADER)]
+    texts = [text.partition("\n")[2] if text.startswith(_BILLING_HEADER) else text for text in texts]
+    return [text for text in texts if text]
 
 
 def _texts(fields: Fields, name: str) -> list[str]:
