@@ -15,6 +15,8 @@ from unspool.constrained.turns.nodes import Tree
 from unspool.constrained.turns.turn import ReasoningChoice, Turn
 from unspool.constrained.vocabulary import Vocabulary, vocabulary_of
 from unspool.formats.registry import get_format
+from unspool.formats.writer import WriteError, write
+from unspool.message import Message, ToolCall
 from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format
 from unspool.parsing.parser import ToolChoice, turn_tail
@@ -132,6 +134,8 @@ def turn_tree(
         if not answers:
             return None
         mode, held = "none", []
+    for tool in held:
+        _check_carried(fmt, tool)
     turn = Turn(
         fmt,
         tools=held,
@@ -157,6 +161,18 @@ def _held(function: Mapping[str, Any], by_schema: bool) -> HeldTool:
         return HeldTool(function["name"], _OBJECT, strict)
     # Arguments are an object, whatever else the schema leaves open.
     return HeldTool(function["name"], {"type": "object", **schema}, strict)
+
+
+def _check_carried(fmt: Format, tool: HeldTool) -> None:
+    """Raises :class:`GrammarError` for a tool whose name, or a parameter's, no call of the format can have."""
+    properties = tool.schema.get("properties")
+    keys = properties if isinstance(properties, Mapping) else ()
+    call = ToolCall("", tool.name, json.dumps(dict.fromkeys(keys, "x")))
+    try:
+        write(fmt, Message(tool_calls=(call,)))
+    except WriteError as error:
+        reason = str(error).removeprefix("tool_calls[0]").removeprefix(": ")
+        raise GrammarError(f"The tool {tool.name!r} can't be called: {reason}.") from error
 
 
 def _is_named(choice: ToolChoice) -> bool:

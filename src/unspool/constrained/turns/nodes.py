@@ -180,6 +180,9 @@ def behind(node: Node, begun: str) -> Node | None:
     match node:
         case Text(text):
             return Text(text.removeprefix(begun)) if text.startswith(begun) else None
+        case Free(without, _, closer, body, but):
+            ends = any(mark in begun for mark in (*without, closer) if mark)
+            return None if ends or body or but else node
         case Seq((Text(text), *rest)):
             if text.startswith(begun):
                 return seq(text.removeprefix(begun), *rest)

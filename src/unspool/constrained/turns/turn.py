@@ -230,13 +230,15 @@ class Turn:
             else:
                 finals.append(free(layout.content, layout.last))
         final = alt(finals)
+        if self.reasoning == "required" and not layout.reasoning:
+            raise GrammarError(f"The format {self.fmt.name!r} has no reasoning, so none can be demanded.")
         if not between:
             return self._from(final, tail)
         one = alt(between)
         messages = Many(seq(one, layout.next), EMPTY, 0, None)
         first = seq(one, layout.next, messages, final)
         if self.reasoning == "required":
-            return self._from(first, tail)
+            return self._from(seq(between[0], layout.next, messages, final), tail)
         return self._from(alt((final, first)), tail)
 
     def _channel_calls(self, shape: ChannelCalls) -> Node:
