@@ -8,15 +8,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from unspool.constrained.base import ConstraintError, GrammarError
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """What a grammar was made of, for servers that have other notations.
+
+    ``text`` is the schema or the list of choices as JSON text, the expression, or the grammar; ``strict`` says
+    whether a schema was demanded.
+    """
+
+    kind: Literal["json_schema", "regex", "choice", "lark", "ebnf"]
+    text: str
+    strict: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Grammar:
-    """A grammar in llguidance's notation.
+    """A grammar in llguidance's notation, and what it was made of.
 
     ``warnings`` say what of a JSON Schema it does not enforce; then :meth:`problems` checks a finished value
     against the first of ``schemas`` (JSON texts, the strictest first) that can be used.
@@ -25,6 +38,7 @@ class Grammar:
     text: str
     warnings: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
+    source: Source | None = None
 
     def problems(self, text: str) -> list[str]:
         """What is wrong with a finished text that the grammar could not prevent: one sentence for each place.
@@ -53,7 +67,7 @@ def regex(pattern: str) -> Grammar:
     There is no look-around and there are no back-references. Raises :class:`GrammarError` if it can't be read.
     """
     what = "regular expression"
-    return _checked(guidance().grammar_from_regex(_encodable(pattern, what)), what)
+    return _checked(guidance().grammar_from_regex(_encodable(pattern, what)), what, Source("regex", pattern))
 
 
 def choice(options: Iterable[str]) -> Grammar:
@@ -61,7 +75,8 @@ def choice(options: Iterable[str]) -> Grammar:
     texts = list(dict.fromkeys(options))
     if not texts or not all(texts):
         raise GrammarError("A choice needs at least one text, and none of them may be empty.")
-    return lark("start: " + " | ".join(quoted(_encodable(text, "choice")) for text in texts))
+    grammar = lark("start: " + " | ".join(quoted(_encodable(text, "choice")) for text in texts))
+    return replace(grammar, source=Source("choice", json.dumps(texts)))
 
 
 def lark(text: str) -> Grammar:
@@ -70,7 +85,7 @@ def lark(text: str) -> Grammar:
     Tokens are named by id, as in ``<[151657]>``. Raises :class:`GrammarError` with the line that is wrong.
     """
     what = "Lark grammar"
-    return _checked(guidance().grammar_from_lark(_encodable(text, what)), what)
+    return _checked(guidance().grammar_from_lark(_encodable(text, what)), what, Source("lark", text))
 
 
 def ebnf(text: str) -> Grammar:
@@ -87,7 +102,7 @@ def ebnf(text: str) -> Grammar:
         raise
     except Exception as error:  # its reader lets any kind of error through
         raise GrammarError(f"The EBNF grammar can't be read: {error}") from error
-    return lark(translated)
+    return replace(lark(translated), source=Source("ebnf", text))
 
 
 def quoted(text: str) -> str:
@@ -118,8 +133,8 @@ def validated(text: str) -> tuple[bool, list[str]]:
     return failed, messages
 
 
-def _checked(text: str, what: str) -> Grammar:
+def _checked(text: str, what: str, source: Source) -> Grammar:
     failed, messages = validated(text)
     if failed:
         raise GrammarError(f"The {what} can't be used: {messages[0].strip()}")
-    return Grammar(text)
+    return Grammar(text, source=source)

@@ -84,7 +84,7 @@ class Walk:
         if self.strict:
             raise SchemaError(
                 f"The schema of {self._where} can't be enforced: {keyword!r} at {place}: {reason}. "
-                "Leave it out, or don't make the tool strict.",
+                'Leave it out, or don\'t demand it by "strict".',
                 keyword,
                 pointer(path),
             )

@@ -77,7 +77,7 @@ class Turn:
     def _blocks(self, tail: str) -> Node:
         fmt = self.fmt
         opened = open_block(fmt, tail)
-        if fmt.calls is not None and self.calls != "none":
+        if self.calls == "required" or (fmt.calls is not None and self.calls == "auto"):
             calls = calls_node(fmt, self.tools, self.making, parallel=self.parallel)
         else:
             calls = None
