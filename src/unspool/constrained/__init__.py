@@ -23,6 +23,13 @@ if TYPE_CHECKING:
         JSONSchemaLogitsProcessor,
         ThinkingAwareLogitsProcessor,
     )
+    from unspool.constrained.remote import (
+        RemoteConstraint,
+        for_llama_server,
+        for_sglang,
+        for_vllm,
+        turn_gbnf,
+    )
     from unspool.constrained.schema import json_object, json_schema
     from unspool.constrained.thinking import ThinkingConstraint
 
@@ -37,17 +44,22 @@ __all__ = [
     "JSONSchemaLogitsProcessor",
     "LLGuidanceConstraint",
     "Phase",
+    "RemoteConstraint",
     "SchemaError",
     "ThinkingAwareLogitsProcessor",
     "ThinkingConstraint",
     "apply_mask",
     "choice",
     "ebnf",
+    "for_llama_server",
+    "for_sglang",
+    "for_vllm",
     "json_object",
     "json_schema",
     "lark",
     "new_mask",
     "regex",
+    "turn_gbnf",
 ]
 
 __getattr__ = attributes(
@@ -60,6 +72,7 @@ __getattr__ = attributes(
         "guidance": ("LLGuidanceConstraint",),
         "history": ("History",),
         "processors": ("ConstraintLogitsProcessor", "JSONSchemaLogitsProcessor", "ThinkingAwareLogitsProcessor"),
+        "remote": ("RemoteConstraint", "for_llama_server", "for_sglang", "for_vllm", "turn_gbnf"),
         "schema": ("json_object", "json_schema"),
         "thinking": ("ThinkingConstraint",),
     },
