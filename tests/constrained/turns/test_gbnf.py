@@ -161,8 +161,8 @@ def test_texts_and_classes_are_escaped() -> None:
     assert quoted("\x01a\x02g") == r'"\x01" "a\x02g"'
     assert characters(((40, 50), (93, 94), (97, 99))) == r"[(-,.-2a-c\]-\x5E-]"
     assert characters(((0x20, 0x85), (0xA0, 0xA0))) == r"[ -,.-\x85\xA0-]"
-    assert characters(((1, 59), (61, 0x10FFFF))) == "[^<]"
-    assert characters(((1, 0x10FFFF),)) == r"[^\x00]"
+    assert characters(((0, 59), (61, 0x10FFFF))) == "[^<]"
+    assert characters(((0, 0x10FFFF),)) == r"[^\x00]"
     odd = "".join(map(chr, range(1, 0x250))) + "\U0001f642"
     assert refused(grammar(Text(odd)), odd) is None
     for char in odd:

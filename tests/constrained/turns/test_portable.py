@@ -103,6 +103,8 @@ def test_valid_json_is_in_the_grammar(text: str) -> None:
         '{"name": "ab", "code": "d"}',
         '{"name": "ab", "more": 1}',
         '{"name": "ab"},',
+        '{"name": "ab\x00"}',
+        '{"name": "a\nb"}',
     ],
 )
 def test_other_json_is_not(text: str) -> None:

@@ -2,7 +2,7 @@
 
 Notations for grammars have neither, so where they are needed an expression becomes an automaton. It is made of
 derivatives (Brzozowski): the derivative of an expression after a character is what may follow it, so every state
-is an expression, and equal ones are one state. Texts are of characters from U+0001 on; no text holds NUL.
+is an expression, and equal ones are one state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 """Characters as pairs of the first and the last code point of a range, in order, with gaps between them."""
 
 LAST = 0x10FFFF
-EVERY: Ranges = ((1, LAST),)
+EVERY: Ranges = ((0, LAST),)
 _MOST_STATES = 2000
 
 
@@ -238,7 +238,7 @@ class Expressions:
         return _trimmed(states)
 
     def _intervals(self, number: int) -> Iterable[tuple[int, int]]:
-        edges = sorted({1, LAST + 1} | {edge for edge in self._edges_of(number) if 1 <= edge <= LAST})
+        edges = sorted({0, LAST + 1} | {edge for edge in self._edges_of(number) if edge <= LAST})
         return ((first, following - 1) for first, following in pairwise(edges))
 
 
@@ -277,7 +277,7 @@ def joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 def complement(ranges: Ranges) -> Ranges:
     """All other characters."""
-    found, start = [], 1
+    found, start = [], 0
     for first, last in ranges:
         if start < first:
             found.append((start, first - 1))

@@ -179,7 +179,9 @@ def _named(name: str) -> str:
 def _count(least: int, most: int | None) -> str:
     if most is None:
         return {0: "*", 1: "+"}.get(least, f"{{{least},}}")
-    return "?" if (least, most) == (0, 1) else "" if (least, most) == (1, 1) else f"{{{least},{most}}}"
+    if least == most:
+        return "" if least == 1 else f"{{{least}}}"
+    return "?" if (least, most) == (0, 1) else f"{{{least},{most}}}"
 
 
 def quoted(text: str) -> str:
@@ -199,7 +201,7 @@ def characters(ranges: Ranges) -> str:
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return quoted(chr(ranges[0][0]))
     if ranges[-1][1] == LAST:
-        # No text holds NUL, but a class may not be empty.
+        # A class may not be empty, and every character but NUL is what all notations can say.
         return f"[^{_spelled(complement(ranges)) or _escaped(chr(0))}]"
     return f"[{_spelled(ranges)}]"
 
