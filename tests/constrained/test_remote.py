@@ -69,6 +69,13 @@ class TestAnAnswerAlone:
     def test_so_it_is_in_a_format_without_reasoning(self) -> None:
         assert fields(for_llama_server("llama3_json", response=json_schema(SCHEMA))) == {"json_schema": SCHEMA}
 
+    @SERVERS
+    @pytest.mark.parametrize("schema", [True, {}])
+    def test_a_schema_that_allows_everything_is_a_grammar(self, server: Server, schema: Any) -> None:
+        grammar = grammar_of(server("hermes", response=json_schema(schema), reasoning="off"))
+        assert refused(grammar, '[1, {"a": null}]') is None
+        assert refused(grammar, "[1") is not None
+
     def test_an_expression_and_choices(self) -> None:
         assert fields(for_vllm("hermes", response=regex("a+"), reasoning="off")) == {
             "structured_outputs": {"regex": "a+"}
@@ -148,6 +155,21 @@ class TestATurn:
         pattern = grammar_of(server("qwen3", response=regex("[0-9]{3}"), reasoning="required"))
         assert refused(pattern, "<think>\nHm.\n</think>\n\n123") is None
         assert refused(pattern, "123") is not None
+
+    @SERVERS
+    def test_an_answer_spells_no_marker_where_that_can_be_said(self, server: Server) -> None:
+        text = {"type": "object", "properties": {"s": {"type": "string"}}}
+        for response in (json_schema(text), regex(r'\{"s": "[^"]*"\}')):
+            grammar = grammar_of(server("qwen3", response=response, tools=TOOLS, tool_choice="auto"))
+            assert refused(grammar, '{"s": "a <tool"}') is None
+            assert refused(grammar, '{"s": "a <tool_call>"}') is not None
+        marked = grammar_of(server("qwen3", response=regex("<think>+"), tools=TOOLS))
+        assert refused(marked, "<think>>") is None
+
+    @SERVERS
+    def test_an_expression_that_no_grammar_can_say_is_refused(self, server: Server) -> None:
+        with pytest.raises(GrammarError, match=r"no equivalent in GBNF: the escape \\p at index 1"):
+            server("qwen3", response=regex(r"\p{L}"), tools=TOOLS)
 
     @SERVERS
     def test_the_prompt_decides_the_start(self, server: Server) -> None:

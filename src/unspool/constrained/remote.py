@@ -33,6 +33,7 @@ from unspool.constrained.turns.nodes import (
     stoppable,
 )
 from unspool.constrained.turns.portable import PortableWalk
+from unspool.constrained.turns.regular import spelling_none
 from unspool.constrained.turns.tags import structural_tag
 from unspool.constrained.turns.turn import ReasoningChoice, Turn
 from unspool.formats.registry import get_format
@@ -167,7 +168,10 @@ class _Made:
         """What the content is held to if the turn is nothing else, for servers that know such things by name."""
         if self._response is None or self._turn.calls != "none":
             return None
-        return self._response.source if _is_answer(self._turn.tree(self._prompt).root) else None
+        source = self._response.source
+        if source is not None and source.kind == "json_schema" and json.loads(source.text) in (True, {}):
+            return None  # servers take an empty schema for none
+        return source if _is_answer(self._turn.tree(self._prompt).root) else None
 
     def answered(self, fields: Mapping[str, Any]) -> RemoteConstraint:
         """Fields that hold the content to what was given; the schema's own warnings stay true."""
@@ -197,15 +201,16 @@ class _Made:
                 f"{what} can't be part of a turn that a server is asked for; demand a JSON Schema, a regular "
                 "expression or a choice, or nothing beside it."
             )
+        marks = tuple(self._turn.content_marks())
         if source.kind == "regex":
-            return Regex((source.text,))
+            return spelling_none(Regex((source.text,)), marks)
         if source.kind == "choice":
             return alt(Word(text) for text in json.loads(source.text))
         schema = json.loads(source.text)
         schema = schema if isinstance(schema, Mapping) else {}
         making = self._turn.making
         walk = PortableWalk(
-            schema, "the answer", strict=source.strict, rules=making.rules, warnings=making.warnings
+            schema, "the answer", strict=source.strict, rules=making.rules, warnings=making.warnings, marks=marks
         )
         return walk.json(schema)
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.conftest import EXPLORE
 from tests.constrained.turns.acceptor import refused, walk
-from tests.laws.strategies import FORMATS, every_format_with_calls, is_bare, markers, reasons
+from tests.laws.strategies import FORMATS, every_format, every_format_with_calls, is_bare, markers, reasons
 from unspool import Message, Parser, ToolCall
-from unspool.constrained import GrammarError, ebnf, turn_gbnf
+from unspool.constrained import GrammarError, ebnf, json_schema, turn_gbnf
 from unspool.constrained.turns.gbnf import characters, quoted, to_gbnf
 from unspool.constrained.turns.nodes import (
     EMPTY,
@@ -145,6 +145,34 @@ def test_what_is_allowed_is_read_as_valid_calls(name: str, choice: str) -> None:
         if choice == "required":
             assert message.tool_calls
             assert message.content is None
+
+
+ANSWER = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}, "text": {"type": "string"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+
+
+@every_format
+@pytest.mark.parametrize("tools", [None, TOOLS], ids=["alone", "beside calls"])
+def test_an_answer_is_read_as_content_that_validates(name: str, tools: Any) -> None:
+    fmt = FORMATS[name]
+    made = turn_gbnf(fmt, response=json_schema(ANSWER), tools=tools)
+    assert made is not None
+    grammar = made.fields["grammar"]
+    assert refused(grammar, write(fmt, Message(content='{"n": 5, "text": "a < b"}'))) is None
+    for seed in range(2 * max(EXPLORE, 1)):
+        text = walk(grammar, (name, seed), markers(fmt))
+        if text is None:
+            continue
+        parser = Parser(fmt, tools=tools)
+        message = Message.from_events(parser.feed(text) + parser.finish("stop"))
+        if not message.tool_calls:
+            # A text filter makes newlines of escaped ones, also of those in JSON.
+            value = json.loads(message.content or "", strict=not fmt.text_filter)
+            jsonschema.validate(value, ANSWER)
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "gpt_oss", "pythonic", "gemma4"])

@@ -8,9 +8,9 @@ from typing import Any
 
 from unspool.constrained.base import GrammarError, SchemaError
 from unspool.constrained.subschemas import Path
-from unspool.constrained.turns.nodes import Node
+from unspool.constrained.turns.nodes import Node, Regex, Seq, seq
 from unspool.constrained.turns.patterns import NUMBER, whole_numbers
-from unspool.constrained.turns.regular import holes, regular
+from unspool.constrained.turns.regular import holes, regular, spelling_none
 from unspool.constrained.turns.schemas import Syntax, Walk
 from unspool.constrained.turns.values import JsonSyntax
 
@@ -22,12 +22,26 @@ _TEXTS = ("pattern", "format", "minLength", "maxLength")
 _LIMITS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf")
 
 
-class PortableWalk(Walk):
-    """A walk that makes JSON, too, of texts and expressions."""
+class _Json(JsonSyntax):
+    """JSON whose strings spell none of ``marks``, as far as that takes not too many rules."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, marks: tuple[str, ...]) -> None:
+        super().__init__(())
+        self._unspelled = marks
+
+    def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
+        """A string in quotes."""
+        node = super().string(bodies, but)
+        parts = node.parts if isinstance(node, Seq) else (node,)
+        return seq(*(spelling_none(part, self._unspelled) if isinstance(part, Regex) else part for part in parts))
+
+
+class PortableWalk(Walk):
+    """A walk that makes JSON, too, of texts and expressions. ``marks`` are what its strings should not spell."""
+
+    def __init__(self, *arguments: Any, marks: tuple[str, ...] = (), **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._json = JsonSyntax(())
+        self._json = _Json(marks)
 
     def json(self, schema: Any, path: Path = ()) -> Node:
         """A value as JSON."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from unspool.constrained.base import GrammarError
 from unspool.constrained.turns.automata import Expressions, State
 from unspool.constrained.turns.expressions import read_expression
 from unspool.constrained.turns.nodes import Alt, Free, Node, Regex, Seq
+from unspool.constrained.turns.patterns import containing
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,16 @@ def regular(node: Free | Regex) -> Regular:
     if not states:
         raise GrammarError("What is demanded of a text contradicts itself: there is none.")
     return Regular(into, number, tuple(states))
+
+
+def spelling_none(node: Regex, marks: tuple[str, ...]) -> Regex:
+    """The texts of an expression that hold none of these; all of its texts if that takes too many states."""
+    held = replace(node, but=(*node.but, containing(marks))) if marks else node
+    try:
+        regular(held)
+    except (GrammarError, ValueError):
+        return node
+    return held
 
 
 def _terms(into: Expressions, patterns: tuple[str, ...], but: tuple[str, ...]) -> list[int]:
