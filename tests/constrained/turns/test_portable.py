@@ -123,6 +123,11 @@ def test_other_json_is_not(text: str) -> None:
         ({"type": "string", "pattern": r"\bx"}, "pattern", "", r"the escape \\b"),
         ({"type": "string", "pattern": "^ab$", "minLength": 3}, "pattern", "", "contradicts itself"),
         ({"type": "integer", "minimum": 3, "maximum": 2}, "minimum", "", "no value is left"),
+        ({"type": "array", "minItems": "2"}, "minItems", "", "no number that it could be"),
+        ({"type": "string", "maxLength": 2.5}, "maxLength", "", "no number that it could be"),
+        ({"type": "integer", "maximum": None}, "maximum", "", "no number that it could be"),
+        ({"type": "integer", "minimum": float("inf")}, "minimum", "", "no number that it could be"),
+        ({"type": "integer", "enum": 7}, "enum", "", "no list"),
         ({"uniqueItems": True}, "uniqueItems", "", "no equivalent"),
     ],
 )
@@ -136,6 +141,34 @@ def test_what_can_t_be_said_is_refused_or_left_out_with_a_warning(
     grammar, warnings = walked(schema, strict=False)
     assert any(keyword in warning for warning in warnings)
     assert refused(grammar, {"string": '"abx"', "integer": "7"}.get(str(schema.get("type")), "[1, 1, 1]")) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "keyword", "pointer"),
+    [
+        ({"allOf": [{"type": "integer"}, False]}, "false", ""),
+        (
+            {"items": {"allOf": [{"properties": {"a": {}}}], "additionalProperties": False}},
+            "additionalProperties",
+            "/items",
+        ),
+    ],
+)
+def test_parts_that_bar_each_other_are_refused(schema: Any, keyword: str, pointer: str) -> None:
+    with pytest.raises(SchemaError) as error:
+        walked(schema)
+    assert (error.value.keyword, error.value.pointer) == (keyword, pointer)
+    assert any(keyword in warning for warning in walked(schema, strict=False)[1])
+
+
+def test_what_stands_beside_a_reference_counts() -> None:
+    schema = {
+        "$ref": "#/$defs/list",
+        "maxItems": 1,
+        "$defs": {"list": {"type": "array", "items": {"type": "null"}}},
+    }
+    assert refused(walked(schema)[0], "[null]") is None
+    assert refused(walked(schema)[0], "[null, null]") is not None
 
 
 def test_what_is_merely_an_annotation_is_passed_over() -> None:

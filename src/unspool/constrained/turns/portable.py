@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil, floor
+from math import ceil, floor, isfinite
 from typing import Any
 
 from unspool.constrained.base import GrammarError, SchemaError
@@ -18,6 +18,7 @@ MOST_TIMES = 1000
 """How often something may be demanded again: llama.cpp refuses more than 2,000 repetitions."""
 
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems")
+_LISTS = ("enum", "anyOf", "oneOf")
 _TEXTS = ("pattern", "format", "minLength", "maxLength")
 _LIMITS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf")
 
@@ -82,27 +83,33 @@ class PortableWalk(Walk):
 
 def _unsayable(schema: Mapping[str, Any]) -> dict[str, str]:
     """The keywords of a merged schema that can't be said without counters and numbers, each with the reason."""
-    found = {
-        keyword: f"{schema[keyword]} is more than the {MOST_TIMES} repetitions that a server's grammar may have"
-        for keyword in _COUNTS
-        if isinstance(schema.get(keyword), int | float) and schema[keyword] > MOST_TIMES
-    }
+    found = {keyword: "it is no list" for keyword in _LISTS if not isinstance(schema.get(keyword, []), list)}
+    for keyword in (*_COUNTS, *_LIMITS):
+        if keyword in schema and not _is_number(schema[keyword], whole=keyword in _COUNTS):
+            found[keyword] = "it is no number that it could be"
+    for keyword in schema.keys() & set(_COUNTS) - found.keys():
+        if schema[keyword] > MOST_TIMES:
+            found[keyword] = f"{schema[keyword]} is more than the {MOST_TIMES} repetitions that a grammar may have"
     for least, most in (_COUNTS[:2], _COUNTS[2:]):
         if {least, most} <= schema.keys() - found.keys() and schema[least] > schema[most]:
             found[most] = f"it is less than {least}"
     types = schema.get("type")
     types = types if isinstance(types, list) else [types]
     numbers = "number" in types or (types == [None] and any(keyword in schema for keyword in _LIMITS))
-    for keyword in _LIMITS:
-        value = schema.get(keyword)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            continue
+    for keyword in schema.keys() & set(_LIMITS) - found.keys():
         if keyword == "multipleOf":
-            if value != 1 or numbers:
+            if schema[keyword] != 1 or numbers:
                 found[keyword] = "a grammar can't calculate"
-        elif numbers and (keyword, value) != ("minimum", 0):
+        elif numbers and (keyword, schema[keyword]) != ("minimum", 0):
             found[keyword] = "a grammar can bound integers only, and numbers by a minimum of 0"
     return found
+
+
+def _is_number(value: Any, *, whole: bool) -> bool:
+    """Whether a value is a finite number; ``whole``: an integer that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        return False
+    return not whole or (value >= 0 and value == int(value))
 
 
 def number_pattern(schema: Mapping[str, Any]) -> str:
