@@ -68,7 +68,7 @@ class Turn:
         root = self._channels(shape, tail) if isinstance(shape, ChannelCalls) else self._blocks(tail)
         return Tree(root, self.making.rules)
 
-    def _marks(self) -> tuple[str, ...]:
+    def content_marks(self) -> tuple[str, ...]:
         """What content may not hold, since a reader would take it for something else."""
         return compile_grammar(self.fmt, self.calls != "none", False).marks
 
@@ -151,13 +151,15 @@ class Turn:
     def _content_and_calls(self, calls: Node, frame: Frame | None, layout: str, tail: str) -> Node:
         fmt = self.fmt
         if frame is None:
-            return self._before_calls(calls, self._marks())
+            return self._before_calls(calls, self.content_marks())
         opener = self._opened(frame, layout, tail)
         if frame.holds_calls or not frame.close:
             return seq(
-                opener, self._before_calls(calls, self._marks()), frame.close_pad + frame.close + frame.after
+                opener,
+                self._before_calls(calls, self.content_marks()),
+                frame.close_pad + frame.close + frame.after,
             )
-        text = Free((*self._marks(), frame.close), frame.close_pad, frame.close)
+        text = Free((*self.content_marks(), frame.close), frame.close_pad, frame.close)
         return seq(opener, text, frame.after, fmt.before_call, calls)
 
     def _before_calls(self, calls: Node, marks: Sequence[str]) -> Node:
@@ -178,7 +180,7 @@ class Turn:
             closed = "" if frame is None else frame.close_pad + frame.close + frame.after
             opener = maybe(Text(layout)) if frame is None else opener
             return seq(opener, Response(), closed, maybe(Text(fmt.content_end)), end)
-        free = Free(tuple(filter(None, (*self._marks(), closer))), but=self._calls_alike())
+        free = Free(tuple(filter(None, (*self.content_marks(), closer))), but=self._calls_alike())
         if closer:
             after = maybe(Text(frame.after if frame else ""))
             return seq(opener, replace(free, pad=frame.close_pad if frame else "", closer=closer), after, end)
