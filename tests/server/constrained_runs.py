@@ -22,6 +22,7 @@ import jsonschema
 import openai
 
 from tests.server.serving import client, served
+from unspool.constrained.vocabulary import vocabulary_of
 from unspool.engines.llamacpp import LlamaCppEngine
 from unspool.models import resolve
 from unspool.server.service import Settings
@@ -48,7 +49,7 @@ class SharedEngine(LlamaCppEngine):
 
 
 @contextmanager
-def loaded(context_length: int = 4096) -> Iterator[SharedEngine]:
+def loaded(context_length: int = 8192) -> Iterator[SharedEngine]:
     """The default model, ready."""
     engine = SharedEngine(resolve().path, context_length=context_length, slots=SLOTS, demo=True)
     asyncio.run(engine.start())
@@ -104,7 +105,8 @@ class Case:
             "model": "default",
             "messages": [{"role": "user", "content": f"Tell me about place number {self.number}."}],
             "seed": self.number,
-            "max_tokens": 900,
+            # Room for a model that likes line breaks: between any two parts of a value there may be 64 of them.
+            "max_tokens": 3000,
             **self.options,
         }
         try:
@@ -154,12 +156,16 @@ def call_cases(count: int, label: str) -> list[Case]:
             return next((each for each in found if each), None)
 
         options = {"tools": tools, "tool_choice": "required", "parallel_tool_calls": parallel}
+        if parallel:
+            options["max_tokens"] = 600
         cases.append(Case(number, label, options, problem))
     return cases
 
 
 def response_cases(count: int, budget: int | None, engine: LlamaCppEngine) -> list[Case]:
     """Requests whose content is held to a random schema, after at most ``budget`` tokens of reasoning."""
+    vocabulary = vocabulary_of(engine.tokenizer)
+    openers = [token for token in range(vocabulary.spare) if vocabulary.tokens[token].strip().startswith(b"<")]
     cases = []
     for number in range(count):
         schema = random_schema(random.Random(f"{budget} {number}"))
@@ -178,6 +184,9 @@ def response_cases(count: int, budget: int | None, engine: LlamaCppEngine) -> li
         }
         if budget is not None:
             options["extra_body"] = {"thinking_token_budget": budget}
+        else:
+            # Nothing would end the reasoning of a model of this size, so it is kept from beginning one.
+            options["logit_bias"] = {str(token): -100 for token in openers}
         cases.append(Case(number, f"budget {budget}", options, problem))
     return cases
 

@@ -26,6 +26,13 @@ if TYPE_CHECKING:
         JSONSchemaLogitsProcessor,
         ThinkingAwareLogitsProcessor,
     )
+    from unspool.constrained.remote import (
+        RemoteConstraint,
+        for_llama_server,
+        for_sglang,
+        for_vllm,
+        turn_gbnf,
+    )
     from unspool.constrained.schema import json_object, json_schema
     from unspool.constrained.thinking import ThinkingConstraint
     from unspool.constrained.tracking import reasoning_tracker
@@ -43,6 +50,7 @@ __all__ = [
     "LLGuidanceConstraint",
     "LMFormatEnforcerConstraint",
     "Phase",
+    "RemoteConstraint",
     "SchemaError",
     "ThinkingAwareLogitsProcessor",
     "ThinkingConstraint",
@@ -52,12 +60,16 @@ __all__ = [
     "choice",
     "constrain",
     "ebnf",
+    "for_llama_server",
+    "for_sglang",
+    "for_vllm",
     "json_object",
     "json_schema",
     "lark",
     "new_mask",
     "reasoning_tracker",
     "regex",
+    "turn_gbnf",
     "turn_grammar",
 ]
 
@@ -74,6 +86,7 @@ __getattr__ = attributes(
         "guidance": ("LLGuidanceConstraint",),
         "history": ("History",),
         "processors": ("ConstraintLogitsProcessor", "JSONSchemaLogitsProcessor", "ThinkingAwareLogitsProcessor"),
+        "remote": ("RemoteConstraint", "for_llama_server", "for_sglang", "for_vllm", "turn_gbnf"),
         "schema": ("json_object", "json_schema"),
         "thinking": ("ThinkingConstraint",),
         "tracking": ("reasoning_tracker",),

@@ -18,7 +18,7 @@ Kind: TypeAlias = Literal["json_schema", "regex", "choice", "ebnf", "lark"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a grammar was made of, for backends that read it themselves.
+    """What a grammar was made of, for backends and servers that have other notations.
 
     ``text`` is the schema as JSON, the regular expression, the texts of a choice as a JSON list, or the grammar.
     ``strict``: the schema was demanded.
@@ -77,8 +77,7 @@ def regex(pattern: str) -> Grammar:
     There is no look-around and there are no back-references. Raises :class:`GrammarError` if it can't be read.
     """
     what = "regular expression"
-    checked = _checked(guidance().grammar_from_regex(_encodable(pattern, what)), what)
-    return replace(checked, source=Source("regex", pattern))
+    return _checked(guidance().grammar_from_regex(_encodable(pattern, what)), what, Source("regex", pattern))
 
 
 def choice(options: Iterable[str]) -> Grammar:
@@ -96,8 +95,7 @@ def lark(text: str) -> Grammar:
     Tokens are named by id, as in ``<[151657]>``. Raises :class:`GrammarError` with the line that is wrong.
     """
     what = "Lark grammar"
-    checked = _checked(guidance().grammar_from_lark(_encodable(text, what)), what)
-    return replace(checked, source=Source("lark", text))
+    return _checked(guidance().grammar_from_lark(_encodable(text, what)), what, Source("lark", text))
 
 
 def ebnf(text: str) -> Grammar:
@@ -145,8 +143,8 @@ def validated(text: str) -> tuple[bool, list[str]]:
     return failed, messages
 
 
-def _checked(text: str, what: str) -> Grammar:
+def _checked(text: str, what: str, source: Source) -> Grammar:
     failed, messages = validated(text)
     if failed:
         raise GrammarError(f"The {what} can't be used: {messages[0].strip()}")
-    return Grammar(text)
+    return Grammar(text, source=source)
