@@ -266,20 +266,22 @@ class ElementSyntax:
         """A list or an object as elements, or as JSON, which templates write for what elements can't carry."""
         options = [seq(self._json.container(walk, kind, schema, path), self._close)]
         for layout in dict.fromkeys((self._shape.layout, "")):
-            inside = self._elements(walk, kind, schema, path, Text(layout))
-            options.append(seq(layout, inside, layout, self._close))
+            options.append(seq(self._elements(walk, kind, schema, path, layout), layout, self._close))
         return alt(options)
 
-    def _elements(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path, layout: Node) -> Node:
-        """What is in a list or an object."""
+    def _elements(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path, layout: str) -> Node:
+        """What is in a list or an object, with layout before each of it."""
+
+        def spell(key: str | None, value: Node, names: tuple[str, ...]) -> Node:
+            return seq(layout, self.member(key, value, names))
+
         if kind == "object":
-            return walk.members(schema, self, path, layout)
+            return walk.members(schema, self, path, EMPTY, spell)
         entry = walk.value(schema.get("items", True), self, (*path, "items"))
-        tagged = seq(f"{self._shape.element_open}{ITEM}>", entry, f"{ITEM}>")
         least, most = schema.get("minItems", 0), schema.get("maxItems")
         if most == 0:
             return EMPTY
-        return Many(tagged, layout, max(int(least), 1), None if most is None else int(most))
+        return Many(spell(ITEM, entry, ()), EMPTY, max(int(least), 1), None if most is None else int(most))
 
     def member(self, key: str | None, value: Node, names: tuple[str, ...]) -> Node:
         """An element; one that is not declared may be closed by any name, as readers take it."""
