@@ -295,10 +295,17 @@ class TestEndings:
         chunks = run(collect(engine, PARIS, Sampling(temperature=0, max_tokens=24, stop=stop)))
         assert text_of(chunks) == text
         assert chunks[-1].finish_reason == "stop"
+        assert chunks[-1].stop_sequence in stop
         assert engine.tokenizer.decode(ids_of(chunks)) == ids
         for chunk in chunks:
             if chunk.token_ids:
                 assert chunk.text == engine.tokenizer.decode(chunk.token_ids)
+
+    def test_a_prompt_is_counted_before_it_is_answered(self, engine: LlamaCppEngine) -> None:
+        chunks = run(collect(engine, PARIS, GREEDY))
+        counted = run(engine.count_tokens(PARIS))
+        assert {chunk.prompt_tokens for chunk in chunks} == {counted}
+        assert chunks[-1].stop_sequence is None
 
     def test_what_only_began_like_a_stop_string_is_delivered(self, engine: LlamaCppEngine) -> None:
         plain = run(collect(engine, PARIS, GREEDY))

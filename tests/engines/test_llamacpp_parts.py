@@ -199,6 +199,13 @@ class TestOutput:
         released, _ = run_output([b"abcdef"[:cut], b"abcdef"[cut:]], ["bcdef", "cd", ""])
         assert "".join(text for text, _ in released) == "ab"
 
+    def test_the_stop_string_that_was_found_is_named(self) -> None:
+        output = Output(["two", "one more", "e"])
+        output.push(0, b"on")
+        assert output.stop_sequence is None
+        output.push(1, b"e two")
+        assert output.stop_sequence == "e"
+
     def test_a_stop_string_of_split_characters(self) -> None:
         euro = "€".encode()
         released, stopped = run_output([b"5", euro[:2], euro[2:]], ["€"])

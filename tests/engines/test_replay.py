@@ -85,6 +85,14 @@ def test_the_last_chunk_says_how_it_ended_and_counts() -> None:
     assert played(read_recording(TOKENS))[-1].completion_tokens == 6
 
 
+def test_every_chunk_counts_the_prompt_and_the_last_names_the_stop_string() -> None:
+    chunks = played(Recording("a", "12345678", stop_sequence="END"))
+    assert [chunk.prompt_tokens for chunk in chunks] == [2, 2]
+    assert [chunk.stop_sequence for chunk in chunks] == [None, "END"]
+    assert read_recording({"raw_output": "", "stop_sequence": "END"}).stop_sequence == "END"
+    assert asyncio.run(ReplayEngine([Recording("a", "")]).count_tokens("prompt")) == 2
+
+
 def test_an_empty_recording_still_ends() -> None:
     assert played(Recording("a", "")) == [Chunk("", finish_reason="stop", prompt_tokens=2)]
 

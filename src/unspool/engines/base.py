@@ -41,7 +41,8 @@ class Sampling:
 class Chunk:
     """Some output. ``text`` has special tokens spelled out; ``token_ids`` is empty if the engine has none.
 
-    The last chunk of a generation carries ``finish_reason`` and the token counts of the whole request.
+    The last chunk of a generation carries ``finish_reason``, the token counts of the whole request and the stop
+    string that ended it, if one did; earlier ones may already carry the counts of the prompt.
     """
 
     text: str
@@ -50,6 +51,7 @@ class Chunk:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    stop_sequence: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +128,13 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """Aborts what runs and frees the model."""
+        ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """An engine that can say how long a prompt is without answering it."""
+
+    async def count_tokens(self, prompt: str) -> int:
+        """How many tokens :meth:`Engine.stream` would make of this prompt."""
         ...

@@ -38,8 +38,9 @@ class Recording:
 
     ``token_ids`` and ``pieces`` (the bytes of each token) go together and concatenate to ``raw_output``;
     ``special`` are the texts of those ids that are special tokens. ``prompt_tail`` is the end of the prompt
-    that was answered. ``tools`` are the tools that were offered. ``match`` is a text: requests whose prompt
-    contains it get this recording. ``fail_after`` makes the engine fail after so many chunks.
+    that was answered. ``tools`` are the tools that were offered. ``stop_sequence`` is the stop string that ended
+    it. ``match`` is a text: requests whose prompt contains it get this recording. ``fail_after`` makes the engine
+    fail after so many chunks.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Recording:
     pieces: tuple[bytes, ...] = ()
     special: Mapping[int, str] = field(default_factory=dict)
     finish_reason: EngineFinish = "stop"
+    stop_sequence: str | None = None
     match: str | None = None
     fail_after: int | None = None
 
@@ -120,19 +122,21 @@ class Take:
         """Plays the recording; ``sampling`` is ignored."""
         recording = self.recording
         pieces = list(_cut(recording, self._chunking)) or [("", ())]
+        prompt_tokens = _estimate(prompt)
         for i, (text, token_ids) in enumerate(pieces):
             # A pause even without a delay: others get their turn, and a closed stream is noticed.
             await asyncio.sleep(self._delay)
             if recording.fail_after is not None and i >= recording.fail_after:
                 raise EngineError(f"The recording {recording.id!r} fails here, as it was told to.")
             if i < len(pieces) - 1:
-                yield Chunk(text, token_ids)
+                yield Chunk(text, token_ids, prompt_tokens=prompt_tokens)
         yield Chunk(
             text,
             token_ids,
             finish_reason=recording.finish_reason,
-            prompt_tokens=_estimate(prompt),
+            prompt_tokens=prompt_tokens,
             completion_tokens=len(recording.token_ids) or _estimate(recording.raw_output),
+            stop_sequence=recording.stop_sequence,
         )
 
 
@@ -203,6 +207,10 @@ class ReplayEngine:
         """Plays the recording that is picked for this prompt."""
         return self.pick(prompt if isinstance(prompt, str) else "").stream(prompt, sampling)
 
+    async def count_tokens(self, prompt: str) -> int:
+        """An estimate: nothing here has a vocabulary."""
+        return _estimate(prompt)
+
     async def start(self) -> None:
         """Nothing to load."""
 
@@ -242,10 +250,10 @@ def read_recording(record: object, default_id: str = "recording") -> Recording:
     """A recording from its JSON object; raises :class:`ValueError` saying what is wrong.
 
     Fields: ``raw_output``, and optionally ``id``, ``model``, ``format``, ``prompt_tail``, ``tools``,
-    ``finish_reason``, ``match``, ``fail_after``, and for playing by tokens ``token_pieces`` (the bytes of
-    each token, spelled as latin-1) with ``token_ids`` and ``special`` (the special ones among the ids;
-    without ``token_ids``: their positions in ``token_pieces``; or an object from ids to texts, which can name
-    special tokens that this output lacks).
+    ``finish_reason``, ``stop_sequence``, ``match``, ``fail_after``, and for playing by tokens ``token_pieces``
+    (the bytes of each token, spelled as latin-1) with ``token_ids`` and ``special`` (the special ones among the
+    ids; without ``token_ids``: their positions in ``token_pieces``; or an object from ids to texts, which can
+    name special tokens that this output lacks).
     """
     if not isinstance(record, dict):
         raise ValueError("a recording must be a JSON object")
@@ -268,6 +276,7 @@ def read_recording(record: object, default_id: str = "recording") -> Recording:
         pieces=pieces,
         special=special,
         finish_reason=record.get("finish_reason") or "stop",
+        stop_sequence=record.get("stop_sequence"),
         match=record.get("match"),
         fail_after=record.get("fail_after"),
     )
@@ -280,6 +289,7 @@ _KINDS: dict[str, type] = {
     "format": str,
     "prompt_tail": str,
     "finish_reason": str,
+    "stop_sequence": str,
     "match": str,
     "tools": list,
     "token_pieces": list,

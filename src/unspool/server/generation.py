@@ -61,12 +61,18 @@ class ChunkReader:
         self._reasoning = 0.0
         self._guessed = False
         self.finished = False
+        self.prompt = Usage()
+        """The counts of the prompt, as far as the engine has said."""
+        self.stop_sequence: str | None = None
+        """The stop string that ended the choice, once one did."""
 
     def read(self, chunk: Chunk) -> list[Event]:
         """The events of a chunk; the last chunk ends them with a :class:`Finish` that has the usage.
 
         Raises :class:`EngineError` if the chunk says that the engine failed.
         """
+        if chunk.prompt_tokens and not self.prompt.prompt_tokens:
+            self.prompt = Usage(chunk.prompt_tokens, cached_tokens=chunk.cached_tokens)
         tokens = chunk.token_ids
         if tokens:
             events = self._parser.feed_tokens(tokens) if self._by_tokens else self._parser.feed(chunk.text)
@@ -99,6 +105,7 @@ class ChunkReader:
         if reason is None or reason in ("error", "cancelled"):
             raise EngineError(f"The engine ended the generation early: {reason}.")
         self.finished = True
+        self.stop_sequence = chunk.stop_sequence
         last = self._parser.finish(reason)
         self._count(last)
         scale = chunk.completion_tokens / max(self._seen, 1) if self._guessed else 1
@@ -127,6 +134,16 @@ class Generation:
         self._readers = readers
         self.steps = self._run()
         """The events as they come. Closing this generator aborts the engine; it raises what the engine raises."""
+
+    @property
+    def prompt(self) -> Usage:
+        """The counts of the prompt, which all choices share, as far as the engine has said."""
+        return self._readers[0].prompt
+
+    @property
+    def stop_sequences(self) -> list[str | None]:
+        """For each choice the stop string that ended it, ``None`` if none did or it has not ended."""
+        return [reader.stop_sequence for reader in self._readers]
 
     async def start(self) -> Step:
         """The first step: what is wrong with a request shows here, before its answer begins."""

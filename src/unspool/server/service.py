@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import unspool
 from unspool.compat.following import DEFAULT_FORMAT
-from unspool.engines.base import Engine, ModelInfo, Sampling
+from unspool.engines.base import CountsTokens, Engine, ModelInfo, Sampling
 from unspool.server.generation import ChunkReader, Generation, ParserLike
 from unspool.server.parsers import Plugins, choice_of, choose_plugins
 from unspool.server.template import ChatTemplate
@@ -142,6 +142,13 @@ class Service:
             for _ in range(choices)
         ]
         return Generation([engine.stream(prompt, sampling) for _ in range(choices)], readers)
+
+    async def count_tokens(self, conversation: Conversation) -> int:
+        """How many tokens the prompt of a conversation has; an engine that can't say it is a 501."""
+        prompt = self.template.render(conversation)
+        if not isinstance(self.engine, CountsTokens):
+            raise InvalidRequestError("This engine can't count tokens without generating.", status=501)
+        return await self.engine.count_tokens(prompt)
 
     def _parser(
         self,

@@ -128,6 +128,10 @@ class LlamaCppEngine:
         finally:
             request.cancelled = True
 
+    async def count_tokens(self, prompt: str) -> int:
+        """How many tokens a prompt has, with BOS where the model wants it."""
+        return len(await asyncio.to_thread(self.tokenizer.encode_prompt, prompt))
+
     def _ready(self) -> _Loaded:
         if self._loaded is None:
             raise EngineError("The engine is not started; await start() first.")

@@ -227,14 +227,14 @@ class BatchLoop:
         elif len(request.tokens) >= request.limit:
             self._end(request, "length", text, ids)
         elif ids:
-            self._post(request, Chunk(text, ids))
+            self._post(request, _chunk(request, text, ids))
 
     def _end(self, request: Request, reason: EngineFinish, text: str = "", ids: tuple[int, ...] = ()) -> None:
         """Delivers the rest and the counts, and frees the slot."""
         rest, rest_ids = request.output.finish()
         if ids and rest and request.output.stopped:
             # Text of a token that a stop string cut has no ids and must not travel with other tokens' ids.
-            self._post(request, Chunk(text, ids))
+            self._post(request, _chunk(request, text, ids))
             text, ids = "", ()
         self._post(
             request,
@@ -245,6 +245,7 @@ class BatchLoop:
                 request.prompt_tokens,
                 request.generated,
                 request.cached_tokens or 0,
+                request.output.stop_sequence,
             ),
         )
         self._release(request)
@@ -272,6 +273,11 @@ class BatchLoop:
                 for request, _ in mail:
                     request.cancelled = True
         self._outbox.clear()
+
+
+def _chunk(request: Request, text: str, ids: tuple[int, ...]) -> Chunk:
+    """A chunk that is not the last."""
+    return Chunk(text, ids, prompt_tokens=request.prompt_tokens, cached_tokens=request.cached_tokens or 0)
 
 
 def _deliver(mail: Iterable[tuple[Request, Item]]) -> None:

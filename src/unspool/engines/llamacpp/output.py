@@ -15,10 +15,10 @@ from collections.abc import Sequence
 
 
 class Output:
-    """The output of one request. ``stopped`` is true once a stop string was found."""
+    """The output of one request. ``stop_sequence`` is the stop string that ended it, once one did."""
 
     def __init__(self, stop: Sequence[str] = ()) -> None:
-        self.stopped = False
+        self.stop_sequence: str | None = None
         self._stop = tuple(text for text in stop if text)
         self._longest = max(map(len, self._stop), default=0)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -27,6 +27,11 @@ class Output:
         # Tokens whose characters are whole together, and where they end in the whole text.
         self._groups: deque[tuple[list[int], int]] = deque()
         self._open: list[int] = []  # the latest tokens, if the last character is not whole
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string was found."""
+        return self.stop_sequence is not None
 
     def push(self, token: int, piece: bytes) -> tuple[str, tuple[int, ...]]:
         """Takes the next token and returns the text and ids that are certain now."""
@@ -38,10 +43,10 @@ class Output:
             self._groups.append((self._open, self._offset + len(self._text)))
             self._open = []
         # Which stop string is complete first does not depend on how the text is cut into tokens.
-        found = [(at + len(stop), at) for stop in self._stop if (at := self._text.find(stop)) >= 0]
+        found = [(at + len(stop), at, stop) for stop in self._stop if (at := self._text.find(stop)) >= 0]
         if found:
-            self.stopped = True
-            self._text = self._text[: min(found)[1]]
+            _, at, self.stop_sequence = min(found)
+            self._text = self._text[:at]
             return self._release(len(self._text))
         return self._release(len(self._text) - self._possible_stop())
 
