@@ -107,7 +107,7 @@ def decode(body: object) -> ResponsesRequest:
     names = [tool["function"]["name"] for tool in tools]
     template_kwargs, include_reasoning = decode_reasoning(fields)
     previous, conversation_id = _before(fields)
-    metadata = _metadata(fields)
+    metadata = decode_metadata(fields)
     sampling = decode_sampling(fields, ("max_output_tokens",))
     store = fields.boolean("store") is not False
     request = ResponsesRequest(
@@ -192,7 +192,8 @@ def _before(fields: Fields) -> tuple[str | None, str | None]:
     return previous, conversation or None
 
 
-def _metadata(fields: Fields) -> dict[str, str]:
+def decode_metadata(fields: Fields) -> dict[str, str]:
+    """The notes that clients keep with an object: a few strings."""
     metadata = dict(fields.mapping("metadata") or {})
     if len(metadata) > MAX_METADATA or not all(isinstance(value, str) for value in metadata.values()):
         raise fields.wrong("metadata", f"an object with up to {MAX_METADATA} strings")

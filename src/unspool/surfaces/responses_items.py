@@ -31,6 +31,7 @@ _ROLES: Mapping[str, Role] = {
     "user": "user",
     "assistant": "assistant",
 }
+# The API's own names for text, and the one of chat completions.
 _TEXT_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 _MEDIA_PARTS = ("input_image", "input_file", "input_audio", "input_video", "image_url", "computer_screenshot")
 _SEAL = "unspool:"
@@ -62,7 +63,7 @@ def decode_items(items: Sequence[object], path: str) -> tuple[Item, ...]:
 
 def text_item(text: str, role: str = "user") -> Item:
     """A message that is only text."""
-    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+    return {"type": "message", "role": role, "content": [_text_part(text, said=role == "assistant")]}
 
 
 def _decode(item: Fields) -> Item | None:
@@ -113,23 +114,30 @@ def _parts(item: Fields, name: str) -> list[Mapping[str, Any]]:
     content = item.get(name)
     if content is None:
         raise item.missing(name)
+    said = item.body.get("role") == "assistant"
     if isinstance(content, str):
-        kind = "output_text" if item.body.get("role") == "assistant" else "input_text"
-        return [{"type": kind, "text": content}]
+        return [_text_part(content, said)]
     if not isinstance(content, list):
         raise item.wrong(name, "a string or a list of parts")
-    return [_part(Fields(part, f"{item.at(name)}[{i}]")) for i, part in enumerate(content)]
+    return [_part(Fields(part, f"{item.at(name)}[{i}]"), said) for i, part in enumerate(content)]
 
 
-def _part(part: Fields) -> Mapping[str, Any]:
+def _text_part(text: str, said: bool) -> Mapping[str, Any]:
+    if said:
+        return {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "input_text", "text": text}
+
+
+def _part(part: Fields, said: bool) -> Mapping[str, Any]:
     kind = part.required_string("type")
     if kind in _MEDIA_PARTS:
         raise unsupported(part.path, f"input of type {kind!r}")
     if kind not in _TEXT_PARTS:
         raise part.wrong("type", "one of input_text, output_text, refusal")
-    if part.string(_TEXT_PARTS[kind]) is None:
+    text = part.string(_TEXT_PARTS[kind])
+    if text is None:
         raise part.missing(_TEXT_PARTS[kind])
-    return part.body
+    return part.body if kind == "refusal" else {**part.body, **_text_part(text, said)}
 
 
 def _output(item: Fields) -> str | list[Mapping[str, Any]]:
