@@ -45,6 +45,11 @@ class StoreError(Exception):
 class Store(Protocol):
     """Records by key. Every method may be called from any task; none blocks the event loop."""
 
+    @property
+    def where(self) -> str | None:
+        """Where the records outlive the server; ``None``: nowhere."""
+        ...
+
     async def put(self, key: str, value: bytes) -> None:
         """Makes or replaces a record, which has one entry then."""
         ...
@@ -97,6 +102,7 @@ class SqliteStore:
         self._max_age = max_age
         self._clock = clock
         # Looking for what is to be forgotten reads all records' sizes: not at each write.
+        self.where = None if str(path) == MEMORY else str(path)
         self._every = max(1, max_records // 100)
         self._writes = 0
         self._thread = ThreadPoolExecutor(1, "store")
