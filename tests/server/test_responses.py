@@ -53,7 +53,19 @@ def streamed(api: openai.OpenAI, recording: str, **options: Any) -> Any:
         return stream.get_final_response()
 
 
-both = pytest.mark.parametrize("answer", [whole, streamed])
+def by_async_client(api: openai.OpenAI, recording: str, **options: Any) -> Any:
+    """The same of the asynchronous client, from a stream."""
+
+    async def ask() -> Any:
+        async with openai.AsyncOpenAI(base_url=api.base_url, api_key="x", max_retries=0) as asynchronous:
+            asked = {"model": recording, "input": "Hello", **options}
+            async with asynchronous.responses.stream(**asked) as stream:
+                return await stream.get_final_response()
+
+    return asyncio.run(ask())
+
+
+both = pytest.mark.parametrize("answer", [whole, streamed, by_async_client])
 
 
 @both
@@ -266,6 +278,16 @@ def test_the_async_client(url: str) -> None:
         1,
         "response.incomplete",
     )
+
+
+def test_the_async_client_hears_of_an_error_in_the_middle(url: str) -> None:
+    async def read() -> None:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as api:
+            async for _ in await api.responses.create(model="broken", input="Hello", stream=True):
+                pass
+
+    with pytest.raises(openai.APIError, match="fails here"):
+        asyncio.run(read())
 
 
 @both

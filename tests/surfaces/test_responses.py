@@ -257,6 +257,8 @@ def test_a_conversation_is_named_by_its_id(conversation: Any) -> None:
         ({"tools": [FUNCTION], "tool_choice": {"type": "function", "name": "g"}}, "tool_choice"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"store": "yes"}, "store"),
+        ({"truncation": "some"}, "truncation"),
+        ({"text": {"verbosity": "loud"}}, "text.verbosity"),
     ],
 )
 def test_what_is_wrong_is_named(fields: dict[str, Any], param: str) -> None:

@@ -57,7 +57,10 @@ class Stored:
     @classmethod
     def read(cls, entries: Sequence[bytes]) -> Stored | None:
         """What :meth:`written` wrote; ``None`` if there is nothing."""
-        return cls(**json.loads(entries[0])) if entries else None
+        if not entries:
+            return None
+        body = json.loads(entries[0])
+        return cls(body["response"], body["input"], body["history"], body["conversation"])
 
     def written(self) -> bytes:
         """The response as JSON."""

@@ -143,7 +143,10 @@ def _refuse(fields: Fields) -> None:
     for name, what in REFUSED.items():
         if fields.get(name) not in (None, False, 0, [], {}):
             raise unsupported(name, what)
-    if fields.string("truncation") == "auto":
+    truncation = fields.string("truncation")
+    if truncation not in (None, "auto", "disabled"):
+        raise fields.wrong("truncation", "auto or disabled")
+    if truncation == "auto":
         log.warning("truncation 'auto' is taken as 'disabled': a prompt that is too long is an error")
     text = fields.fields("text")
     form = text.fields("format") if text else None
@@ -279,6 +282,8 @@ def _echo(
     effort = (fields.mapping("reasoning") or {}).get("effort")
     text = fields.fields("text")
     verbosity = text.string("verbosity") if text else None
+    if text is not None and verbosity not in (None, "low", "medium", "high"):
+        raise text.wrong("verbosity", "one of low, medium, high")
     return {
         "background": False,
         "frequency_penalty": sampling.frequency_penalty,
