@@ -118,7 +118,7 @@ def test_a_busy_port_is_one_clear_line(run: Run, recordings: Path) -> None:
         (["--recordings", "{recordings}", "--chat-template", "{bad}"], "not valid Jinja"),
         (["--recordings", "{bad}.jsonl"], "does not exist"),
         (["--recordings", "{recordings}", "--store", "{bad}"], "--store: The store"),
-        (["--recordings", "{recordings}", "--store", "redis://here"], "kind 'redis' is not known"),
+        (["--recordings", "{recordings}", "--store", "mysql://here"], "kind 'mysql' is not known"),
         (["--recordings", "{recordings}", "--host", "no.such.host.invalid"], "--host no.such.host.invalid"),
         (["--port", "70000"], "--port"),
         (["--delay", "-1"], "--delay"),

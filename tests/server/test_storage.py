@@ -1,17 +1,34 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
+import sys
 import threading
+import uuid
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import fakeredis
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.server.storage import MEMORY, SqliteStore, Store, StoreError, data_dir, open_store
+from tests.server.serving import client, served
+from unspool.engines.replay import Recording, ReplayEngine
+from unspool.server.redis_store import PREFIX, RedisStore
+from unspool.server.storage import (
+    MEMORY,
+    SqliteStore,
+    Store,
+    StoreError,
+    data_dir,
+    open_store,
+    without_password,
+)
 
 
 class Clock:
@@ -34,6 +51,14 @@ def using(work: Callable[[SqliteStore], Awaitable[Any]], path: str | Path = MEMO
     return asyncio.run(run())
 
 
+STORES: dict[str, Callable[[], Store]] = {
+    "sqlite": SqliteStore,
+    "redis": lambda: RedisStore(fakeredis.FakeAsyncRedis()),
+    # Databases that run somewhere: UNSPOOL_TEST_STORES="redis://... postgresql://..."
+    **{url: partial(open_store, url) for url in os.environ.get("UNSPOOL_TEST_STORES", "").split()},
+}
+every_store = pytest.mark.parametrize("make", STORES.values(), ids=STORES)
+
 keys = st.sampled_from(["a", "b", "c"])
 steps = st.one_of(
     st.tuples(st.sampled_from(["put", "append"]), keys, st.binary(max_size=5)),
@@ -41,22 +66,121 @@ steps = st.one_of(
 )
 
 
+@every_store
 @given(st.lists(steps, max_size=15))
-def test_it_keeps_what_a_dictionary_of_lists_would(actions: list[tuple[Any, ...]]) -> None:
-    async def play(store: SqliteStore) -> None:
+def test_it_keeps_what_a_dictionary_of_lists_would(
+    make: Callable[[], Store], actions: list[tuple[Any, ...]]
+) -> None:
+    async def play() -> None:
+        store = make()
+        this = uuid.uuid4().hex
         known: dict[str, list[bytes]] = {}
         for action, key, *values in actions:
             if action == "put":
                 known[key] = values
-                await store.put(key, *values)
+                await store.put(this + key, *values)
             elif action == "append":
-                assert await store.append(key, *values) == (key in known)
+                assert await store.append(this + key, *values) == (key in known)
                 known.get(key, []).extend(values)
             elif action == "delete":
-                assert await store.delete(key) == (known.pop(key, None) is not None)
-            assert await store.get(["c", "b", "a"]) == [known.get(key, []) for key in "cba"]
+                assert await store.delete(this + key) == (known.pop(key, None) is not None)
+            assert await store.get([this + key for key in "cbac"]) == [known.get(key, []) for key in "cbac"]
+        assert await store.get([]) == []
+        await store.close()
 
-    using(play)
+    asyncio.run(play())
+
+
+@every_store
+def test_nothing_is_lost_when_many_add_to_one_record(make: Callable[[], Store]) -> None:
+    async def run() -> list[list[bytes]]:
+        store, key = make(), uuid.uuid4().hex
+        await store.put(key, b"0")
+        assert all(await asyncio.gather(*(store.append(key, b"%d" % number) for number in range(1, 41))))
+        found = await store.get([key])
+        await store.close()
+        return found
+
+    ((first, *others),) = asyncio.run(run())
+    assert first == b"0"
+    assert sorted(map(int, others)) == list(range(1, 41))
+
+
+@every_store
+def test_a_server_can_be_given_any_store(make: Callable[[], Store]) -> None:
+    with served(ReplayEngine([Recording("text", "Hello!")]), store=make()) as url:
+        api = client(url)
+        first = api.responses.create(model="text", input="1")
+        second = api.responses.create(model="text", input="2", previous_response_id=first.id)
+        assert api.responses.retrieve(second.id).output_text == "Hello!"
+        api.responses.delete(first.id)
+        assert httpx.get(f"{url}/v1/responses/{first.id}").status_code == 404
+
+
+def test_redis_forgets_by_itself() -> None:
+    async def run() -> tuple[float, float]:
+        redis = fakeredis.FakeAsyncRedis(server=fakeredis.FakeServer())
+        store = RedisStore(redis, max_age=100)
+        await store.put("a", b"1")
+        after_put = await redis.pttl(f"{PREFIX}a")
+        await redis.persist(f"{PREFIX}a")
+        await store.get(["a"])
+        return after_put, await redis.pttl(f"{PREFIX}a")
+
+    after_put, after_get = asyncio.run(run())
+    assert 0 < after_put <= 100_000
+    assert 0 < after_get <= 100_000
+
+
+def test_a_lost_redis_is_an_error_with_words() -> None:
+    server = fakeredis.FakeServer()
+    server.connected = False
+    with pytest.raises(StoreError, match="The store failed"):
+        asyncio.run(RedisStore(fakeredis.FakeAsyncRedis(server=server)).put("a", b"1"))
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("redis://:secret@127.0.0.1:1", "The Redis store can't be opened: .*refused"),
+        ("redis://127.0.0.1:none", "The Redis store can't be opened"),
+        ("postgresql://me:secret@127.0.0.1:1/db", "The PostgreSQL store can't be opened: .*refused"),
+        ("postgresql://127.0.0.1:none", "The PostgreSQL store can't be opened"),
+        ("mysql://127.0.0.1", "'mysql' is not known"),
+    ],
+)
+def test_a_database_that_cant_be_reached_is_one_line_without_its_password(url: str, complaint: str) -> None:
+    with pytest.raises(StoreError, match=complaint) as caught:
+        open_store(url)
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_store_is_shown_without_its_password() -> None:
+    assert (
+        without_password("postgresql://me:secret@db.example:5/x?password=secret") == "postgresql://db.example:5/x"
+    )
+
+
+@pytest.mark.parametrize(("url", "extra"), [("redis://here", "redis"), ("postgresql://here", "postgres")])
+def test_what_has_to_be_installed_is_said(monkeypatch: pytest.MonkeyPatch, url: str, extra: str) -> None:
+    for name in ("redis", "psycopg", "unspool.server.redis_store", "unspool.server.postgres_store"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    finder = sys.meta_path.copy()
+    monkeypatch.setattr(sys, "meta_path", [_Without({"redis", "psycopg"}), *finder])
+    with pytest.raises(StoreError, match=rf'pip install "unspool\[{extra}\]"'):
+        open_store(url)
+
+
+class _Without:
+    """Makes these packages missing."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def test_what_is_in_a_file_is_there_for_the_next_server_and_for_nobody_else(tmp_path: Path) -> None:
@@ -150,8 +274,6 @@ def test_a_store_is_chosen_by_its_name(tmp_path: Path) -> None:
     asyncio.run(close(open_store(MEMORY)))
     asyncio.run(close(open_store(str(tmp_path / "s"))))
     assert (tmp_path / "s").exists()
-    with pytest.raises(StoreError, match="'redis' is not known"):
-        open_store("redis://localhost")
 
 
 def test_data_is_kept_where_the_user_wants(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

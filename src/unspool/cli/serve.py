@@ -145,9 +145,9 @@ _REASONING_FIELDS = {
 @click.option(
     "--store",
     "store_name",
-    metavar="FILE",
-    help="Where responses and conversations are kept; ':memory:' forgets them at the end. "
-    "[default: responses.sqlite3 among the user's data]",
+    metavar="WHERE",
+    help="Where responses and conversations are kept: a file, a redis:// or postgresql:// URL, or ':memory:' to "
+    "forget them at the end. [default: responses.sqlite3 among the user's data]",
 )
 @click.option(
     "--log-level",

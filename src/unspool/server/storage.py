@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeVar
+from urllib.parse import urlsplit
 
 T = TypeVar("T")
 
@@ -218,9 +219,27 @@ def _open(path: str | Path) -> sqlite3.Connection:
     return database
 
 
+def without_password(url: str) -> str:
+    """A URL that may be shown."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+
 def open_store(where: str) -> Store:
-    """The store at a path, or ``:memory:``. Raises :class:`StoreError`."""
-    if "://" in where:
-        scheme = where.partition("://")[0]
-        raise StoreError(f"A store of the kind {scheme!r} is not known; name a file, or {MEMORY}.")
-    return SqliteStore(where)
+    """The store at a path, at the URL of a Redis or PostgreSQL server, or in memory; or :class:`StoreError`."""
+    scheme, is_url, _ = where.partition("://")
+    if not is_url:
+        return SqliteStore(where)
+    try:
+        if scheme in ("redis", "rediss"):
+            from unspool.server.redis_store import RedisStore
+
+            return RedisStore.open(where)
+        if scheme in ("postgres", "postgresql"):
+            from unspool.server.postgres_store import PostgresStore
+
+            return PostgresStore(where)
+    except ModuleNotFoundError as error:
+        extra = "redis" if scheme.startswith("redis") else "postgres"
+        raise StoreError(f'This store needs {error.name}; run: pip install "unspool[{extra}]"') from None
+    raise StoreError(f"A store of the kind {scheme!r} is not known; name a file, {MEMORY}, or a database's URL.")
