@@ -47,7 +47,7 @@ class Style:
     custom_tools: frozenset[str] = frozenset()
 
 
-@dataclass
+@dataclass(slots=True)
 class _Open:
     """The open item: ``item`` as it will be when it is closed, and its text so far.
 
@@ -55,16 +55,12 @@ class _Open:
     """
 
     item: dict[str, Any]
+    kind: str
     index: int
     deltas: list[bytes]
     call: int | None = None
     custom: CustomInput | None = None
     text: list[str] = field(default_factory=list)
-
-    @property
-    def kind(self) -> str:
-        kind: str = self.item["type"]
-        return kind
 
 
 class ResponseStream:
@@ -93,7 +89,9 @@ class ResponseStream:
 
     def write(self, events: Iterable[Event]) -> bytes:
         """The frames for the next events, the opening ones before the first; empty if there is nothing to say."""
-        self._begin()
+        if self._sequence == 0:
+            self._begin()
+        # Deltas come first and are compared by exact type: this loop runs once per token.
         for event in events:
             if self.status != "in_progress":
                 break
@@ -118,7 +116,8 @@ class ResponseStream:
 
     def error(self, body: Mapping[str, Any]) -> bytes:
         """Ends the stream with an error object instead of a finish."""
-        self._begin()
+        if self._sequence == 0:
+            self._begin()
         self._fail(body["error"])
         return self._taken()
 
@@ -145,10 +144,9 @@ class ResponseStream:
         self._frames.append(b"event: " + kind.encode() + b"\ndata: " + body + b"\n\n")
 
     def _begin(self) -> None:
-        if self._sequence == 0:
-            body = self.response()
-            self._frame("response.created", response=body)
-            self._frame("response.in_progress", response=body)
+        body = self.response()
+        self._frame("response.created", response=body)
+        self._frame("response.in_progress", response=body)
 
     def _add(self, prefix: str, kind: str, deltas: Mapping[str, Mapping[str, object]], **fields: Any) -> _Open:
         """Opens an item; ``deltas`` are the types of its deltas, with what each repeats."""
@@ -159,7 +157,7 @@ class ResponseStream:
         for name, repeated in deltas.items():
             start = encode({"type": name, "item_id": item["id"], "output_index": index, **repeated})
             starts.append(b"event: " + name.encode() + b"\ndata: " + start[:-1] + b',"sequence_number":')
-        self._open = _Open(item, index, starts)
+        self._open = _Open(item, kind, index, starts)
         self._frame("response.output_item.added", output_index=index, item=item)
         return self._open
 
@@ -169,8 +167,9 @@ class ResponseStream:
 
     def _say(self, opened: _Open, text: str) -> None:
         opened.text.append(text)
+        value = encode(text)
         for start in opened.deltas:
-            self._frames.append(start + b'%d,"delta":' % self._sequence + encode(text) + b"}\n\n")
+            self._frames.append(b'%b%d,"delta":%b}\n\n' % (start, self._sequence, value))
             self._sequence += 1
 
     def _content(self, text: str) -> None:
