@@ -33,6 +33,7 @@ bench: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python -m tests.cli.documented docs/cli.md docs/adding-a-format.md README.md
 	$(BIN)/python -m tests.cli.format_pages
+	$(BIN)/python -m tests.constrained.schema_page
 	$(BIN)/unspool explain -f qwen3 --tools docs/examples/tools.json --svg -o docs/explain.svg docs/examples/qwen3.txt
 
 clean:
@@ -43,7 +44,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(SERVE_STAMP): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install -q -e '.[server,local]'
+	$(BIN)/python -m pip install -q -e '.[server,local,constrained]'
 	touch $@
 
 $(STAMP): pyproject.toml Makefile | $(BIN)/python

@@ -107,13 +107,15 @@ def run(options: argparse.Namespace, contestants: list[Contestant], calibration:
     return Results(list(streamed.values()), list(wholes.values()), growth)
 
 
-def _names(known: tuple[str, ...]) -> Callable[[str], list[str]]:
+def names(known: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """Reads a list, separated by commas, of what is known."""
+
     def read(text: str) -> list[str]:
-        names = [name for name in text.split(",") if name]
-        for name in names:
+        given = [name for name in text.split(",") if name]
+        for name in given:
             if name not in known:
                 raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(known)}")
-        return names
+        return given
 
     return read
 
@@ -125,10 +127,10 @@ def _numbers(text: str) -> list[int]:
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.parser", description=__doc__.split("\n")[0])
-    parser.add_argument("--formats", type=_names(FAMILIES), default=list(FAMILIES), help="comma-separated")
+    parser.add_argument("--formats", type=names(FAMILIES), default=list(FAMILIES), help="comma-separated")
     parser.add_argument(
         "--cases",
-        type=_names(tuple(CASES)),
+        type=names(tuple(CASES)),
         default=list(CASES),
         help="; ".join(f"{k}: {v}" for k, v in CASES.items()),
     )
@@ -137,7 +139,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer passes and no size above 4,000 chunks")
     parser.add_argument("--rounds", type=int, default=1, help="measure all this often, keep the smallest figures")
     parser.add_argument("--no-whole", dest="whole", action="store_false", help="leave out whole outputs")
-    parser.add_argument("--peers", type=_names(PEERS), default=list(PEERS), help="comma-separated; '' for none")
+    parser.add_argument("--peers", type=names(PEERS), default=list(PEERS), help="comma-separated; '' for none")
     parser.add_argument("--limit", type=float, default=5.0, help="seconds that one pass of a peer may take")
     parser.add_argument("--json", type=Path, help="also write everything measured to this file")
     options = parser.parse_args(given)

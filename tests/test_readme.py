@@ -39,9 +39,14 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("block", OFFLINE)
 def test_an_example_runs(block: str) -> None:
+    run(block, {})
+
+
+def run(block: str, names: dict[str, object]) -> None:
+    """Runs an example, which has to print what its comments say; ``names`` are those of examples before it."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(block, {})
+        exec(block, names)
     assert printed.getvalue().strip()
     for claim in re.findall(r"#\s\s?(.*)$", block, re.MULTILINE):
         assert claim in printed.getvalue()
@@ -59,5 +64,6 @@ def test_the_examples_of_constraints_run() -> None:
     guide = (Path(__file__).parents[1] / "docs" / "constrained.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     assert blocks
+    names: dict[str, object] = {}
     for block in blocks:
-        test_an_example_runs(block)
+        run(block, names)

@@ -68,7 +68,7 @@ def test_module_runs_like_the_command() -> None:
         (["prase"], "Error: No such command 'prase'; did you mean 'parse'?"),
         (
             ["quux"],
-            "Error: No such command 'quux'; there are parse, explain, formats, detect, lint, convert, serve.",
+            "Error: No such command 'quux'; there are parse, explain, formats, detect, lint, convert, grammar, ",
         ),
         (["parse"], "Error: which format? Give -f NAME, or --reasoning-format and --tool-format;"),
         (["parse", "-f", "qwen3", "no-such-file"], "Error: Invalid value for '[FILE]': File 'no-such-file'"),

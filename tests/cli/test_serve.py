@@ -15,6 +15,7 @@ import pytest
 from tests.cli.conftest import RAW, WEATHER, Run
 from tests.server.process import running
 from tests.server.serving import HELLO, client
+from unspool.server.service import Settings
 
 RECORDING = {"id": "weather", "format": "qwen3", "prompt_tail": "", "raw_output": RAW}
 
@@ -123,6 +124,7 @@ def test_a_busy_port_is_one_clear_line(run: Run, recordings: Path) -> None:
         (["--port", "70000"], "--port"),
         (["--delay", "-1"], "--delay"),
         (["--engine", "vllm"], "--engine"),
+        (["--constrain-tools", "all"], "--constrain-tools"),
         (["--colour", "red"], "--colour"),
     ],
 )
@@ -141,6 +143,22 @@ def test_whatever_is_wrong_is_one_clear_line(
     assert result.stderr.startswith("Error: ")
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "scope"),
+    [([], "strict"), *((["--constrain-tools", scope], scope) for scope in ("envelope", "schema"))],
+)
+def test_the_operator_says_what_calls_are_held_to(
+    run: Run, recordings: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], scope: str
+) -> None:
+    served: list[Settings] = []
+    monkeypatch.setattr(
+        "unspool.cli.serve._run", lambda engine, settings, *rest, **options: served.append(settings)
+    )
+    monkeypatch.setattr("unspool.cli.serve._log_from", lambda level: None)
+    assert run("serve", "--port", "0", "--recordings", recordings, *args).exit_code == 0
+    assert [settings.constrain_tools for settings in served] == [scope]
 
 
 def test_a_recording_of_an_unknown_format_is_refused(run: Run, recordings: Path) -> None:

@@ -133,4 +133,4 @@ class TestCaches:
         for thread in threads:
             thread.join()
         assert not failures
-        assert (vocabulary.grammars.made, vocabulary._llguidance.made) == (1, 1)
+        assert (vocabulary.grammars.made, vocabulary.natives.made) == (1, 1)

@@ -150,6 +150,26 @@ class TestGrammars:
             held.mask(mask)
         assert choices(held) == ({END, CALL} if ended else {ord("a")})
 
+    @pytest.mark.parametrize("words", [30, 31])
+    def test_the_spare_bit_is_0_wherever_it_stands(self, words: int) -> None:
+        letters = Letters(words=[f"w{n}" for n in range(words)], special=["<|end|>"], end=["<|end|>"])
+        assert letters.size % 32 == (words + 1) % 32
+        held = constraint(lark('start: "a"?'), letters)
+        mask = new_mask(letters.size)
+        held.mask(mask)
+        assert np.flatnonzero(allowed(mask, mask.size * 32)).tolist() == [ord("a"), letters.size - 1]
+
+    def test_a_mask_in_use_stays_right_over_the_end(self) -> None:
+        held = constraint(lark('start: "a"?'))
+        mask = new_mask(LETTERS.size)
+        for token, allowed_then in ((None, {ord("a"), END, CALL}), (END, {END, CALL}), (END, {END, CALL})):
+            assert token is None or held.accept(token)
+            held.mask(mask)
+            assert set(np.flatnonzero(allowed(mask, mask.size * 32)).tolist()) == allowed_then
+        held.rollback(2)
+        held.mask(mask)
+        assert set(np.flatnonzero(allowed(mask, mask.size * 32)).tolist()) == {ord("a"), END, CALL}
+
     def test_the_mask_may_be_a_row_of_a_batch(self) -> None:
         held = constraint(lark('start: "a"'))
         rows = np.stack([new_mask(LETTERS.size)] * 2)

@@ -102,8 +102,6 @@ class TestAlone:
         tracker = BoundaryTracker([1], [2])
         with pytest.raises(ValueError, match="vocab_size is needed"):
             ThinkingConstraint(tracker)
-        with pytest.raises(ValueError, match="only content is covered"):
-            ThinkingConstraint(tracker, vocab_size=10, covers="turn")
         with pytest.raises(ValueError, match=r"covers must be one of .* not 'all'"):
             ThinkingConstraint(tracker, vocab_size=10, covers="all")  # type: ignore[arg-type]
         for size in (0, -1, 10.0, "10"):
@@ -139,6 +137,19 @@ class TestAlone:
     def test_a_vocabulary_of_markers_alone_can_go_on(self) -> None:
         held = ThinkingConstraint(BoundaryTracker([0], [1], opened=True), vocab_size=2)
         assert takes(held, [1, 0, 1]) == 3
+
+    def test_without_a_grammar_a_whole_turn_is_held_to_the_budget_alone(self) -> None:
+        tracker = BoundaryTracker([1], [2], budget=1, opened=True)
+        held = ThinkingConstraint(tracker, vocab_size=5, covers="turn")
+        assert choices(held) == {0, 1, 2, 3, 4}
+        assert held.accept(0)
+        assert choices(held) == {2}
+        assert not held.accept(0)
+        assert held.accept(2)
+        # Markers may come again: they are not only those of reasoning.
+        assert choices(held) == {0, 1, 2, 3, 4}
+        assert held.accept(1)
+        assert not held.is_stopped
 
     @pytest.mark.parametrize("token", [-1, LETTERS.size])
     def test_ids_that_are_no_token_are_refused(self, token: int) -> None:

@@ -17,14 +17,13 @@ from typing import Any, ClassVar, TypeVar
 
 import pytest
 
-from unspool.constrained import LLGuidanceConstraint, json_schema
+from unspool.constrained import Constraint, ConstraintError, LLGuidanceConstraint, choice, json_schema, regex
+from unspool.constrained.base import Mask
 from unspool.constrained.vocabulary import vocabulary_of
 from unspool.engines.base import Chunk, ContextOverflowError, Engine, EngineError, Sampling, SamplingError
 from unspool.engines.llamacpp import LlamaCppEngine, library
 from unspool.engines.llamacpp.context import Context
-from unspool.engines.llamacpp.loop import BatchLoop, Request
-from unspool.engines.llamacpp.output import Output
-from unspool.engines.llamacpp.sampler import Sampler
+from unspool.engines.llamacpp.loop import BatchLoop
 from unspool.models import resolve
 
 T = TypeVar("T")
@@ -45,8 +44,13 @@ def run(test: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(test, 120))
 
 
-async def collect(engine: LlamaCppEngine, prompt: str | Sequence[int], sampling: Sampling) -> list[Chunk]:
-    return [chunk async for chunk in engine.stream(prompt, sampling)]
+async def collect(
+    engine: LlamaCppEngine,
+    prompt: str | Sequence[int],
+    sampling: Sampling,
+    constraint: Constraint | None = None,
+) -> list[Chunk]:
+    return [chunk async for chunk in engine.stream(prompt, sampling, constraint)]
 
 
 def text_of(chunks: list[Chunk]) -> str:
@@ -540,30 +544,78 @@ class TestConstraints:
             assert tokenizer.decode(ids) == text
             assert vocabulary.special.isdisjoint(ids)
 
-    @pytest.mark.parametrize("seed", range(3))
-    def test_the_default_model_can_only_write_what_the_schema_allows(
-        self, engine: LlamaCppEngine, seed: int
-    ) -> None:
-        async def generate() -> str:
-            tokenizer = engine.tokenizer
-            tokens = tokenizer.encode_prompt(question("How will the weather be in Zurich?"))
-            grammar = json_schema(self.SCHEMA, max_string=24, max_items=3)
-            constraint = LLGuidanceConstraint(grammar, tokenizer)
-            sampler = Sampler(Sampling(seed=seed), tokens, tokenizer.size, constraint)
-            request = Request(tokens, CONTEXT, sampler, Output(()))
-            engine._ready().loop.submit(request)
-            text = ""
-            while True:
-                item = await request.inbox.get()
-                assert isinstance(item, Chunk), item
-                text += item.text
-                if item.finish_reason is not None:
-                    assert item.finish_reason == "stop"
-                    return text
+    def constraint(self, engine: LlamaCppEngine) -> LLGuidanceConstraint:
+        return LLGuidanceConstraint(json_schema(self.SCHEMA, max_string=24, max_items=3), engine.tokenizer)
 
-        value = json.loads(run(generate()))
+    def check(self, text: str) -> None:
+        value = json.loads(text)
         assert list(value) == ["city", "unit", "days"]
         assert len(value["city"]) <= 24
         assert value["unit"] in self.SCHEMA["properties"]["unit"]["enum"]
         assert 1 <= len(value["days"]) <= 3
         assert all(isinstance(day, int) for day in value["days"])
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_the_default_model_can_only_write_what_the_schema_allows(
+        self, engine: LlamaCppEngine, seed: int
+    ) -> None:
+        prompt = question("How will the weather be in Zurich?")
+        chunks = run(collect(engine, prompt, Sampling(seed=seed), self.constraint(engine)))
+        assert chunks[-1].finish_reason == "stop"
+        assert text_of(chunks) == engine.tokenizer.decode(ids_of(chunks))
+        self.check(text_of(chunks))
+
+    def test_the_generation_ends_where_nothing_may_follow(self, engine: LlamaCppEngine) -> None:
+        held = LLGuidanceConstraint(choice(["Yes", "No, never"]), engine.tokenizer)
+        # Not even the end token is needed, which this bias would keep out.
+        chunks = run(collect(engine, PARIS, Sampling(logit_bias=endless(engine)), held))
+        assert text_of(chunks) in ("Yes", "No, never")
+        assert (chunks[-1].finish_reason, chunks[-1].completion_tokens) == ("stop", len(ids_of(chunks)))
+
+    def test_a_text_that_is_complete_at_the_token_limit_was_not_cut(self, engine: LlamaCppEngine) -> None:
+        tokens = len(vocabulary_of(engine.tokenizer).encode(b"Paris, of course!"))
+        assert tokens > 1
+        for limit, reason in ((tokens, "stop"), (tokens - 1, "length")):
+            held = LLGuidanceConstraint(choice(["Paris, of course!"]), engine.tokenizer)
+            assert run(collect(engine, PARIS, Sampling(max_tokens=limit), held))[-1].finish_reason == reason
+
+    def test_limits_stops_and_seeds_hold_under_a_constraint(self, engine: LlamaCppEngine) -> None:
+        def generate(**sampling: Any) -> list[Chunk]:
+            held = LLGuidanceConstraint(regex("[a-z]{200}"), engine.tokenizer)
+            return run(collect(engine, PARIS, Sampling(**sampling), held))
+
+        cut = generate(max_tokens=4)
+        assert (cut[-1].finish_reason, len(ids_of(cut))) == ("length", 4)
+        text = text_of(generate(seed=5, max_tokens=8))
+        assert text_of(generate(seed=5, max_tokens=8)) == text
+        stopped = generate(seed=5, max_tokens=8, stop=(text[3:5],))
+        assert text_of(stopped) == text[: text.index(text[3:5])]
+        assert stopped[-1].finish_reason == "stop"
+
+    def test_each_request_has_its_own_constraint(self, engine: LlamaCppEngine) -> None:
+        async def generate() -> list[list[Chunk]]:
+            held = [LLGuidanceConstraint(regex(f"{letter}{{9}}"), engine.tokenizer) for letter in "abcdef"]
+            return await asyncio.gather(
+                collect(engine, PARIS, GREEDY), *(collect(engine, PARIS, Sampling(), each) for each in held)
+            )
+
+        free, *constrained = run(generate())
+        check_whole(engine, free)
+        assert [text_of(chunks) for chunks in constrained] == [letter * 9 for letter in "abcdef"]
+
+    def test_a_constraint_that_cannot_go_on_ends_only_its_own_request(self, engine: LlamaCppEngine) -> None:
+        class Failing(LLGuidanceConstraint):
+            def mask(self, out: Mask) -> bool:
+                raise ConstraintError("The grammar can't go on here.")
+
+        async def both() -> tuple[list[Chunk] | BaseException, list[Chunk] | BaseException]:
+            held = Failing(regex("a+"), engine.tokenizer)
+            return await asyncio.gather(
+                collect(engine, PARIS, GREEDY), collect(engine, PARIS, GREEDY, held), return_exceptions=True
+            )
+
+        good, bad = run(both())
+        assert isinstance(bad, EngineError)
+        assert "The grammar can't go on here." in str(bad)
+        assert isinstance(good, list)
+        check_whole(engine, good)

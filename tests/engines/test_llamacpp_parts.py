@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.constrained.vocabularies import Letters
-from unspool.constrained import LLGuidanceConstraint, regex
+from unspool.constrained import ConstraintError, LLGuidanceConstraint, regex
 from unspool.constrained.boundary import BoundaryTracker
 from unspool.constrained.thinking import ThinkingConstraint
 from unspool.engines.base import EngineError, Sampling
@@ -140,6 +140,16 @@ class TestSampler:
             sampler.accept(written[-1])
         assert len(written) == 6
         assert set(written[:-1]) <= set(b"0123456789")
+
+    def test_a_token_that_the_constraint_refuses_is_an_error(self) -> None:
+        letters = Letters()
+        sampler = Sampler(Sampling(), (), letters.size, LLGuidanceConstraint(regex("ab"), letters))
+        assert not sampler.is_complete
+        with pytest.raises(ConstraintError, match="98"):
+            sampler.accept(ord("b"))
+        sampler.accept(ord("a"))
+        sampler.accept(ord("b"))
+        assert sampler.is_complete
 
     def test_a_constraint_that_allows_everything_changes_nothing(self) -> None:
         held = ThinkingConstraint(BoundaryTracker([1], [2], opened=True), vocab_size=4)

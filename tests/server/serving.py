@@ -12,6 +12,7 @@ from typing import Any
 import openai
 import uvicorn
 
+from unspool.constrained import Constraint
 from unspool.engines.base import Chunk, Engine, ModelInfo, Sampling
 from unspool.engines.replay import Recording, ReplayEngine
 from unspool.server.app import create_app
@@ -66,12 +67,14 @@ class ScriptedEngine:
     """
 
     tokenizer = None
+    constrains = False
 
     def __init__(self, *script: Chunk | Exception | None, template: str | None = None) -> None:
         self.script: Sequence[Chunk | Exception | None] = script
         self.model = ModelInfo("scripted", 0, 100, chat_template=template)
         self.prompts: list[object] = []
         self.samplings: list[Sampling] = []
+        self.constraints: list[Constraint | None] = []
         self.closed = 0
         self.aborted = threading.Event()
         self.waiting = threading.Event()
@@ -82,10 +85,13 @@ class ScriptedEngine:
     async def close(self) -> None:
         """Nothing to free."""
 
-    async def stream(self, prompt: str | Sequence[int], sampling: Sampling) -> AsyncIterator[Chunk]:
+    async def stream(
+        self, prompt: str | Sequence[int], sampling: Sampling, constraint: Constraint | None = None
+    ) -> AsyncIterator[Chunk]:
         """Follows the script."""
         self.prompts.append(prompt)
         self.samplings.append(sampling)
+        self.constraints.append(constraint)
         try:
             for step in self.script:
                 await asyncio.sleep(0)

@@ -1,10 +1,11 @@
-"""The promise of the project's first page: one command, a real model, the official client."""
+"""The promise of the project's first page: one command, a real model, the official clients."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import anthropic
 import openai
 import pytest
 
@@ -81,3 +82,26 @@ def test_the_responses_api_streams_and_goes_on(server: tuple[openai.OpenAI, str]
     assert further.usage.input_tokens > response.usage.total_tokens
     cut = api.responses.create(input="Tell me a story.", **{**options, "max_output_tokens": 3})
     assert (cut.status, cut.output[-1].status) == ("incomplete", "incomplete")
+
+
+def test_it_answers_the_messages_api(server: tuple[openai.OpenAI, str]) -> None:
+    address = str(server[0].base_url).removesuffix("/v1/")
+    api = anthropic.Anthropic(base_url=address, api_key="none", max_retries=0)
+    options: Any = {"model": next(iter(api.models.list())).id, "messages": QUESTION, "max_tokens": 24}
+    greedy: Any = {**options, "extra_body": {"temperature": 0}}
+    with api.messages.stream(**greedy) as stream:
+        text = "".join(stream.text_stream)
+        streamed = stream.get_final_message()
+    assert "Paris" in text
+    assert streamed.stop_reason == "end_turn"
+    whole: Any = api.messages.create(**greedy)
+    assert whole.content[0].text == text
+    counted = api.messages.count_tokens(model=options["model"], messages=QUESTION).input_tokens
+    for usage in (whole.usage, streamed.usage):
+        assert usage.input_tokens + (usage.cache_read_input_tokens or 0) == counted
+    stopped = api.messages.create(**{**greedy, "stop_sequences": ["Paris"]})
+    assert (stopped.stop_reason, stopped.stop_sequence) == ("stop_sequence", "Paris")
+    cut = api.messages.create(**{**greedy, "max_tokens": 3})
+    assert (cut.stop_reason, cut.usage.output_tokens) == ("max_tokens", 3)
+    with pytest.raises(anthropic.BadRequestError, match=r"prompt is too long: \d+ tokens > 2048 maximum"):
+        api.messages.create(**{**options, "messages": [{"role": "user", "content": "long " * 3000}]})

@@ -1,4 +1,4 @@
-"""The server's page: its examples run, and it names every field that is treated specially."""
+"""The server's pages: their examples run, and they name every field that is treated specially."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pathlib import Path
 from tests.server.serving import served
 from unspool.engines.replay import Recording, ReplayEngine, load_recordings, read_recording
 from unspool.server.storage import MAX_AGE, MAX_BYTES, MAX_RECORDS
-from unspool.surfaces import chat, responses
+from unspool.surfaces import chat, messages, responses
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "server.md").read_text(encoding="utf-8")
 RESPONSES = (DOCS / "responses.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+MESSAGES_PAGE = (DOCS / "messages.md").read_text(encoding="utf-8")
 RECORDINGS = load_recordings(DOCS / "examples" / "recordings.jsonl")
 
 
@@ -64,9 +65,16 @@ def test_the_recording_shown_is_the_one_in_the_file() -> None:
 
 
 def test_every_field_that_is_refused_or_left_out_is_named() -> None:
-    for surface, page in ((chat, PAGE), (responses, RESPONSES)):
+    for surface, page in ((chat, PAGE), (messages, MESSAGES_PAGE), (responses, RESPONSES)):
         fields = {*surface.IGNORED, *surface.REFUSED}
         assert [field for field in sorted(fields) if f"`{field}`" not in page] == []
+
+
+def test_the_example_of_the_messages_page_runs() -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```$", MESSAGES_PAGE, re.MULTILINE | re.DOTALL)
+    with served(ReplayEngine(RECORDINGS)) as url, redirect_stdout(io.StringIO()) as printed:
+        exec(compile(code.replace("http://127.0.0.1:8000", url), "messages.md", "exec"), {})
+    assert printed.getvalue().splitlines() == ["thinks: A call will tell.", "calls: get_weather {'city': 'Paris'}"]
 
 
 def test_what_is_kept_is_as_much_as_the_page_says() -> None:

@@ -1,4 +1,4 @@
-"""Recorded outputs of nine families, served, and put together again by the official client."""
+"""Recorded outputs of nine families, served, and put together again by the official clients."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
+import anthropic
 import httpx
 import pytest
 from canitoolcall.fixtures import Fixture, load_fixtures
@@ -15,7 +16,7 @@ from canitoolcall.fixtures import Fixture, load_fixtures
 import unspool
 from tests.conformance.adapter import FORMATS, vocabularies
 from tests.server.serving import HELLO, client, served
-from tests.surfaces import responses_grammar
+from tests.surfaces import messages_grammar, responses_grammar
 from tests.surfaces.chat_grammar import Heard, read_stream
 from unspool.engines.replay import Recording, ReplayEngine
 
@@ -92,6 +93,15 @@ def raw_stream(http: httpx.Client, fixture: Fixture, model: str) -> Heard:
     return heard
 
 
+def messages_body(fixture: Fixture, model: str) -> dict[str, Any]:
+    """The request for a recording as the Messages API has it."""
+    functions: list[Any] = [tool["function"] for tool in fixture.tools or []]
+    tools = [
+        {"name": function["name"], "input_schema": function.get("parameters") or {}} for function in functions
+    ]
+    return {"model": model, "max_tokens": 1, "messages": HELLO, "tools": tools}
+
+
 def of_family(family: str) -> list[Fixture]:
     mine = [fixture for fixture in fixtures() if fixture.family == family and not fixture.truncated]
     assert mine
@@ -161,3 +171,44 @@ def test_the_responses_api_says_the_same_streamed_and_whole(by_tokens: str, fami
             whole = http.post("/v1/responses", json=body).json()
             assert of_items(whole["output"]) == expected(fixture), fixture.id
             assert [item["type"] for item in whole["output"]] == [item["type"] for item in response["output"]]
+
+
+@pytest.mark.parametrize("family", list(FORMATS))
+def test_every_recorded_output_streams_legally_and_exactly_over_the_messages_api(
+    by_tokens: str, family: str
+) -> None:
+    with httpx.Client(base_url=by_tokens) as http:
+        for fixture in of_family(family):
+            body = {**messages_body(fixture, f"{fixture.id}/tokens"), "stream": True}
+            stream = messages_grammar.read_stream(http.post("/v1/messages", json=body).content)
+            calls = [(name, json.loads(arguments)) for name, arguments in stream.calls()]
+            heard = (stream.text("text").strip(), stream.text("thinking").strip(), calls)
+            assert heard == expected(fixture), fixture.id
+            assert stream.folded()["stop_reason"] == ("tool_use" if calls else "end_turn"), fixture.id
+
+
+@pytest.mark.parametrize("family", list(FORMATS))
+def test_whole_messages_are_streams_of_text_put_together(by_text: str, family: str) -> None:
+    with httpx.Client(base_url=by_text) as http:
+        for fixture in of_family(family)[::4]:
+            body = messages_body(fixture, fixture.id)
+            stream = messages_grammar.read_stream(http.post("/v1/messages", json={**body, "stream": True}).content)
+            message, folded = http.post("/v1/messages", json=body).json(), stream.folded()
+            for answer in (message, folded):
+                del answer["id"]
+                for block in answer["content"]:
+                    block.pop("id", None)
+            assert message == folded
+
+
+@pytest.mark.parametrize("family", list(FORMATS))
+def test_the_official_messages_client_yields_the_exact_calls(by_tokens: str, family: str) -> None:
+    api = anthropic.Anthropic(base_url=by_tokens, api_key="none", max_retries=0)
+    with_calls = [fixture for fixture in of_family(family) if expected(fixture)[2]]
+    for fixture in with_calls[:: len(with_calls) // 8]:
+        options: Any = messages_body(fixture, f"{fixture.id}/tokens")
+        with api.messages.stream(**options) as stream:
+            message = stream.get_final_message()
+        calls = [(block.name, block.input) for block in message.content if block.type == "tool_use"]
+        assert calls == expected(fixture)[2], fixture.id
+        assert message.stop_reason == "tool_use", fixture.id

@@ -12,6 +12,7 @@ from unspool.engines.base import Sampling
 from unspool.surfaces.chat import MAX_CHOICES, MAX_STOP_STRINGS, ChatRequest, decode
 from unspool.surfaces.conversation import ToolChoice
 from unspool.surfaces.errors import InvalidRequestError
+from unspool.surfaces.output_format import OutputFormat
 
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -137,11 +138,6 @@ def test_top_k_minus_one_means_off() -> None:
         ({"stream": True, "stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
         ({"model": 5}, "model"),
         ({"top_logprobs": 3}, "top_logprobs"),
-        ({"chat_template_kwargs": "x"}, "chat_template_kwargs"),
-        ({"reasoning": {"enabled": "yes"}}, "reasoning.enabled"),
-        ({"thinking": {"type": "maybe"}}, "thinking.type"),
-        ({"response_format": {"type": "yaml"}}, "response_format.type"),
-        ({"response_format": {}}, "response_format.type"),
         ({"tools": {}}, "tools"),
         ({"tools": [5]}, "tools[0]"),
         ({"tools": [{"type": "function"}]}, "tools[0].function"),
@@ -191,18 +187,8 @@ def test_a_body_that_is_no_object_is_refused(body: object) -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}}, "response_format"),
-        ({"guided_json": {"type": "object"}}, "guided_json"),
-        ({"guided_regex": "a+"}, "guided_regex"),
-        ({"structured_outputs": {"choice": ["a"]}}, "structured_outputs"),
-        ({"grammar": "root ::= x"}, "grammar"),
         ({"logprobs": True}, "logprobs"),
         ({"logprobs": True, "top_logprobs": 3}, "logprobs"),
-        ({"thinking_token_budget": 100}, "thinking_token_budget"),
-        ({"reasoning": {"max_tokens": 100}}, "reasoning.max_tokens"),
-        ({"thinking": {"type": "enabled", "budget_tokens": 5000}}, "thinking.budget_tokens"),
-        ({"reasoning_budget": 100}, "reasoning_budget"),
         ({"separate_reasoning": False}, "separate_reasoning"),
         ({"reasoning_format": "none"}, "reasoning_format"),
         ({"functions": [{"name": "f"}]}, "functions"),
@@ -280,42 +266,16 @@ def test_tool_choice_restricts_what_is_offered(choice: Any, expected: ToolChoice
     assert [tool["function"]["name"] for tool in conversation.offered_tools()] == offered
 
 
-def test_a_choice_that_is_not_enforced_yet_is_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        asked(tools=[tool("f", strict=True)], tool_choice="required")
-    assert "not enforced yet" in caplog.text
-    assert "not constrained yet" in caplog.text
-
-
 def test_choices_without_tools_that_demand_nothing_pass() -> None:
     assert asked(tool_choice="auto") == asked()
     assert asked(tools=[], tool_choice="none").conversation.tools == ()
 
 
-@pytest.mark.parametrize(
-    ("fields", "kwargs"),
-    [
-        ({"enable_thinking": False}, {"enable_thinking": False, "thinking": False}),
-        ({"reasoning": {"enabled": True}}, {"enable_thinking": True, "thinking": True}),
-        ({"reasoning_effort": "low"}, {"reasoning_effort": "low"}),
-        ({"reasoning": {"effort": "high"}}, {"reasoning_effort": "high"}),
-        ({"reasoning_effort": "none"}, {"enable_thinking": False, "thinking": False}),
-        ({"reasoning_effort": "ultra"}, {"reasoning_effort": "max"}),
-        ({"thinking": {"type": "disabled"}}, {"enable_thinking": False, "thinking": False}),
-        ({"reasoning_budget": 0}, {"enable_thinking": False, "thinking": False}),
-        (
-            {"chat_template_kwargs": {"enable_thinking": True, "x": 1}, "enable_thinking": False},
-            {"enable_thinking": True, "thinking": False, "x": 1},
-        ),
-    ],
-)
-def test_every_spelling_of_thinking_reaches_the_template(fields: dict[str, Any], kwargs: dict[str, Any]) -> None:
-    assert asked(**fields).conversation.template_kwargs == kwargs
-
-
-@pytest.mark.parametrize("fields", [{"include_reasoning": False}, {"reasoning": {"exclude": True}}])
-def test_reasoning_can_be_kept_from_the_client(fields: dict[str, Any]) -> None:
-    assert not asked(**fields).include_reasoning
+def test_demands_on_the_output_are_read() -> None:
+    request = asked(response_format={"type": "json_object"}, thinking_token_budget=5, include_reasoning=False)
+    assert request.output == OutputFormat("json_object", "response_format")
+    assert request.reasoning_budget == 5
+    assert not request.include_reasoning
 
 
 def test_an_assistant_message_can_be_continued() -> None:
@@ -337,12 +297,15 @@ any_json = st.recursive(
 )
 # Names that readers look for, so that random objects get past the first check.
 named = st.dictionaries(
-    st.sampled_from(["type", "function", "name", "mode", "tools", "parameters", "text", "effort", "enabled"]),
+    st.sampled_from(
+        ["type", "function", "name", "mode", "tools", "parameters", "text", "effort", "enabled", "json", "choice"]
+    ),
     any_json,
 )
 fields = (
     "messages tools tool_choice stop n temperature max_tokens logit_bias stream_options response_format reasoning "
-    "thinking metadata chat_template_kwargs reasoning_effort logprobs seed"
+    "thinking metadata chat_template_kwargs reasoning_effort logprobs seed structured_outputs guided_json "
+    "guided_choice reasoning_budget thinking_token_budget"
 )
 
 

@@ -17,6 +17,7 @@ from unspool.surfaces import chat
 from unspool.surfaces.chat_writer import completion
 from unspool.surfaces.conversation import Conversation, ToolChoice, Turn
 from unspool.surfaces.errors import InvalidRequestError
+from unspool.surfaces.output_format import OutputFormat
 from unspool.surfaces.responses import IGNORED, REFUSED, ResponsesRequest, decode
 from unspool.surfaces.responses_items import seal
 from unspool.surfaces.responses_writer import Style
@@ -211,6 +212,24 @@ def test_reasoning_options() -> None:
     assert not asked(include_reasoning=False).style.show_reasoning
 
 
+def test_text_is_held_to_a_format_under_any_of_its_names() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    form = {"type": "json_schema", "name": "a", "schema": schema, "strict": True}
+    request = asked(text={"format": form})
+    assert request.output == OutputFormat("json_schema", "text.format.schema", schema)
+    assert request.echo["text"]["format"] == {**form, "description": None}
+    json_mode = asked(text={"format": {"type": "json_object"}})
+    assert json_mode.output == OutputFormat("json_object", "text.format")
+    assert json_mode.echo["text"]["format"] == {"type": "json_object"}
+    assert asked(guided_regex="a+").output == OutputFormat("regex", "guided_regex", "a+")
+    assert asked(text={"format": {"type": "text"}}).output is None
+
+
+def test_reasoning_may_have_a_budget() -> None:
+    assert asked(reasoning={"max_tokens": 9}).reasoning_budget == 9
+    assert asked(reasoning={"effort": "none"}).reasoning_budget == 0
+
+
 @pytest.mark.parametrize("conversation", ["conv_1", {"id": "conv_1"}])
 def test_a_conversation_is_named_by_its_id(conversation: Any) -> None:
     assert asked(conversation=conversation).conversation_id == "conv_1"
@@ -250,6 +269,8 @@ def test_a_conversation_is_named_by_its_id(conversation: Any) -> None:
         ({"reasoning": {"summary": "long"}}, "reasoning.summary"),
         ({"text": {"format": {"type": "yaml"}}}, "text.format.type"),
         ({"text": {"format": {}}}, "text.format.type"),
+        ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format.schema"),
+        ({"text": {"format": {"type": "json_object"}}, "guided_regex": "a"}, "guided_regex"),
         ({"tools": [{"name": "f"}]}, "tools[0].type"),
         ({"tools": [FUNCTION, {"type": "function"}]}, "tools[1].name"),
         ({"tools": [{**FUNCTION, "parameters": []}]}, "tools[0].parameters"),
@@ -273,8 +294,6 @@ def test_what_is_wrong_is_named(fields: dict[str, Any], param: str) -> None:
         *(({name: True}, name) for name in REFUSED if name != "top_logprobs"),
         ({"top_logprobs": 3}, "top_logprobs"),
         ({"include": ["message.output_text.logprobs"]}, "include[0]"),
-        ({"text": {"format": {"type": "json_object"}}}, "text.format"),
-        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}}, "text.format"),
         ({"tools": [FUNCTION, {"type": "web_search"}]}, "tools[1]"),
         ({"tools": [{"type": "mcp", "server_label": "x", "server_url": "http://x"}]}, "tools[0]"),
         ({"tools": [{**SHELL, "format": {"type": "grammar"}}]}, "tools[0].format"),

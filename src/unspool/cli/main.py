@@ -39,7 +39,11 @@ SUBCOMMANDS = {
     "convert": Subcommand(
         "unspool.cli.convert:convert", "Rewrite a chat dataset from one family's format to another's."
     ),
-    "serve": Subcommand("unspool.cli.serve:serve", "Serve MODEL over the OpenAI API."),
+    "grammar": Subcommand(
+        "unspool.cli.grammar:grammar",
+        "Print what a turn may be, as a grammar or for a server.",
+    ),
+    "serve": Subcommand("unspool.cli.serve:serve", "Serve MODEL over the OpenAI and Anthropic APIs."),
 }
 
 

@@ -1,4 +1,4 @@
-"""The flags that ``parse`` and ``explain`` share: which format, which tools, which prompt, which text.
+"""The flags that commands share: which format, which tools, which prompt, which text.
 
 Everything is checked here, before any text is read, and each complaint names the file and the place in it.
 """
@@ -170,16 +170,18 @@ def complete_format(_ctx: click.Context, _param: click.Parameter, typed: str) ->
     return [name for name in names if name.startswith(typed)]
 
 
-def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the shared flags to a command, which gets them checked and read as one :class:`Reading`."""
+def needed_format(format_: unspool.Format | None) -> unspool.Format:
+    """The format that was chosen. Raises :class:`click.UsageError` if none was."""
+    if format_ is None:
+        raise click.UsageError(
+            "which format? Give -f NAME, or --reasoning-format and --tool-format; 'unspool formats' lists them"
+        )
+    return format_
 
-    @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
-    @format_options(
-        "-f",
-        "--format",
-        help="The format the text is in: a name or alias from 'unspool formats', REASONING+TOOLS, or a file that "
-        "declares one: TOML, or JSON with a response_template.",
-    )
+
+def tools_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds flags for the tools of a request; the command gets ``tools`` and ``tool_choice``, checked."""
+
     @click.option(
         "--tools",
         type=click.Path(exists=True, dir_okay=False),
@@ -194,6 +196,17 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
         show_default=True,
         help="The tool_choice of the request.",
     )
+    @functools.wraps(command)
+    def with_tools(*, tools: str | None, tool_choice: str, **rest: Any) -> None:
+        offered = None if tools is None else load_tools(tools)
+        command(tools=offered, tool_choice=_tool_choice(tool_choice, offered), **rest)
+
+    return with_tools
+
+
+def prompt_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds flags for the prompt; the command gets ``prompt``."""
+
     @click.option("--prompt", metavar="TEXT", help="The rendered prompt, exactly as it is.")
     @click.option(
         "--prompt-tail",
@@ -207,6 +220,25 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
         metavar="PATH",
         help="File with the rendered prompt or its end.",
     )
+    @functools.wraps(command)
+    def with_prompt(*, prompt: str | None, prompt_tail: str | None, prompt_file: str | None, **rest: Any) -> None:
+        command(prompt=_prompt(prompt, prompt_tail, prompt_file), **rest)
+
+    return with_prompt
+
+
+def reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the shared flags to a command, which gets them checked and read as one :class:`Reading`."""
+
+    @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
+    @format_options(
+        "-f",
+        "--format",
+        help="The format the text is in: a name or alias from 'unspool formats', REASONING+TOOLS, or a file that "
+        "declares one: TOML, or JSON with a response_template.",
+    )
+    @tools_options
+    @prompt_options
     @click.option(
         "--finish-reason",
         type=click.Choice(["stop", "length"]),
@@ -219,25 +251,18 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
         *,
         file: str,
         format_: unspool.Format | None,
-        tools: str | None,
-        tool_choice: str,
+        tools: list[Tool] | None,
+        tool_choice: str | Tool,
         prompt: str | None,
-        prompt_tail: str | None,
-        prompt_file: str | None,
         finish_reason: Literal["stop", "length"],
         **rest: Any,
     ) -> None:
-        if format_ is None:
-            raise click.UsageError(
-                "which format? Give -f NAME, or --reasoning-format and --tool-format; 'unspool formats' lists them"
-            )
-        offered = None if tools is None else load_tools(tools)
         reading = Reading(
             path=file,
-            format=format_,
-            tools=offered,
-            tool_choice=_tool_choice(tool_choice, offered),
-            prompt=_prompt(prompt, prompt_tail, prompt_file),
+            format=needed_format(format_),
+            tools=tools,
+            tool_choice=tool_choice,
+            prompt=prompt,
             finish_reason=finish_reason,
         )
         command(reading, **rest)
@@ -251,7 +276,7 @@ def load_tools(path: str) -> list[Tool]:
     Raises :class:`click.UsageError` naming line and column of bad JSON, or the member that is wrong.
     """
     shown = click.format_filename(path)
-    value = _load_json(path)
+    value = load_json(path)
     if isinstance(value, dict) and "tools" in value:
         prefix, value = "tools", value["tools"]
     elif isinstance(value, dict):
@@ -322,7 +347,8 @@ def _prompt(prompt: str | None, tail: str | None, path: str | None) -> str | Non
     return unescape(tail) if tail is not None else prompt
 
 
-def _load_json(path: str) -> object:
+def load_json(path: str) -> object:
+    """The JSON value in a file. Raises :class:`click.UsageError` naming line and column where it is none."""
     shown = click.format_filename(path)
     try:
         # Editors on Windows put a byte order mark before JSON.

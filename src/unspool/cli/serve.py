@@ -112,6 +112,14 @@ _REASONING_FIELDS = {
     show_default=True,
     help="Stream a call's arguments as they are written, or each call once it is complete.",
 )
+@click.option(
+    "--constrain-tools",
+    type=click.Choice(["strict", "envelope", "schema"]),
+    default="strict",
+    show_default=True,
+    help="What calls are held to that may come but need not: those of strict tools alone to their schema, every "
+    "call to its form, or every call to its tool's schema. Calls that must come always are.",
+)
 @click.option("--threads", type=click.IntRange(min=1), help="llamacpp: CPU threads. [default: physical cores]")
 @click.option(
     "--ctx",
@@ -128,7 +136,8 @@ _REASONING_FIELDS = {
 @click.option(
     "--recordings",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="replay: a .jsonl file of recordings, or a text file with one raw output.",
+    help="replay: a .jsonl file of recordings, or a text file with one raw output. They are played as they are: "
+    "nothing constrains them.",
 )
 @click.option(
     "--chunking",
@@ -167,7 +176,7 @@ def serve(
     log_level: str,
     **options: Any,
 ) -> None:
-    """Serve MODEL over the OpenAI API.
+    """Serve MODEL over the OpenAI and Anthropic APIs.
 
     Chat completions and responses, streamed and whole.
 
@@ -256,6 +265,7 @@ def _settings(options: dict[str, Any]) -> Settings:
         allow_origins=options["allow_origins"],
         reasoning_fields=_REASONING_FIELDS[options["reasoning_field"]],
         arguments=arguments,
+        constrain_tools=options["constrain_tools"],
     )
 
 

@@ -13,6 +13,9 @@ from unspool.lazy import attributes
 
 if TYPE_CHECKING:
     from unspool.constrained.arrays import apply_mask
+    from unspool.constrained.backends import constrain
+    from unspool.constrained.backends.lmformatenforcer import LMFormatEnforcerConstraint
+    from unspool.constrained.backends.xgrammar import XGrammarConstraint
     from unspool.constrained.base import Constraint, ConstraintError, GrammarError, SchemaError, new_mask
     from unspool.constrained.boundary import BoundaryTracker, Phase
     from unspool.constrained.grammars import Grammar, choice, ebnf, lark, regex
@@ -23,8 +26,16 @@ if TYPE_CHECKING:
         JSONSchemaLogitsProcessor,
         ThinkingAwareLogitsProcessor,
     )
+    from unspool.constrained.remote import (
+        RemoteConstraint,
+        for_llama_server,
+        for_sglang,
+        for_vllm,
+        turn_gbnf,
+    )
     from unspool.constrained.schema import json_object, json_schema
     from unspool.constrained.thinking import ThinkingConstraint
+    from unspool.constrained.tracking import reasoning_tracker
     from unspool.constrained.turns import TurnGrammar, turn_grammar
 
 __all__ = [
@@ -37,19 +48,28 @@ __all__ = [
     "History",
     "JSONSchemaLogitsProcessor",
     "LLGuidanceConstraint",
+    "LMFormatEnforcerConstraint",
     "Phase",
+    "RemoteConstraint",
     "SchemaError",
     "ThinkingAwareLogitsProcessor",
     "ThinkingConstraint",
     "TurnGrammar",
+    "XGrammarConstraint",
     "apply_mask",
     "choice",
+    "constrain",
     "ebnf",
+    "for_llama_server",
+    "for_sglang",
+    "for_vllm",
     "json_object",
     "json_schema",
     "lark",
     "new_mask",
+    "reasoning_tracker",
     "regex",
+    "turn_gbnf",
     "turn_grammar",
 ]
 
@@ -57,14 +77,19 @@ __getattr__ = attributes(
     __name__,
     {
         "arrays": ("apply_mask",),
+        "backends": ("constrain",),
+        "backends.lmformatenforcer": ("LMFormatEnforcerConstraint",),
+        "backends.xgrammar": ("XGrammarConstraint",),
         "base": ("Constraint", "ConstraintError", "GrammarError", "SchemaError", "new_mask"),
         "boundary": ("BoundaryTracker", "Phase"),
         "grammars": ("Grammar", "choice", "ebnf", "lark", "regex"),
         "guidance": ("LLGuidanceConstraint",),
         "history": ("History",),
         "processors": ("ConstraintLogitsProcessor", "JSONSchemaLogitsProcessor", "ThinkingAwareLogitsProcessor"),
+        "remote": ("RemoteConstraint", "for_llama_server", "for_sglang", "for_vllm", "turn_gbnf"),
         "schema": ("json_object", "json_schema"),
         "thinking": ("ThinkingConstraint",),
+        "tracking": ("reasoning_tracker",),
         "turns": ("TurnGrammar", "turn_grammar"),
     },
 )

@@ -134,6 +134,11 @@ class BoundaryTracker:
         return self._states[-1].phase
 
     @property
+    def markers(self) -> tuple[Marker, ...]:
+        """The markers of reasoning that content must not have."""
+        return (*self.ends, *([self.start] if self.start is not None else []))
+
+    @property
     def thinking_tokens(self) -> int:
         """Reasoning tokens that the model chose, markers excluded, over all blocks."""
         state = self._states[-1]
@@ -232,11 +237,11 @@ class BoundaryTracker:
         started, ended = 0, (0,) * len(self.ends)
         for token in turn:
             if opened:
-                ended = tuple(map(Marker.advance, self.ends, ended, [token] * len(self.ends)))
+                ended = self._advance(self.ends, ended, token)
                 if token in self.implicit_ends or any(map(_is_whole, self.ends, ended)):
                     opened, started = False, 0
             elif self.start is not None:
-                started = self.start.advance(started, token)
+                (started,) = self._advance((self.start,), (started,), token)
                 if started == len(self.start):
                     opened, ended = True, (0,) * len(self.ends)
         return opened, started, ended
@@ -270,7 +275,7 @@ class BoundaryTracker:
         if token in self.implicit_ends:
             used = state.used + (state.pending if state.phase is Phase.THINKING else 0)
             return _State(Phase.CONTENT, used=used, outside=state.outside, since=self._length - 1)
-        matched = tuple(map(Marker.advance, self.ends, state.matched, [token] * len(self.ends)))
+        matched = self._advance(self.ends, state.matched, token)
         whole = [len(marker) for marker, count in zip(self.ends, matched, strict=True) if count == len(marker)]
         if state.phase is Phase.TRANSITIONING:
             if whole:
@@ -286,7 +291,7 @@ class BoundaryTracker:
         if self.start is None:
             return state
         (before,) = state.matched
-        matched = self.start.advance(before, token)
+        (matched,) = self._advance((self.start,), state.matched, token)
         if matched == len(self.start):
             return self._open(state)
         if matched > before or self.required or (not before and token in self.layout):
@@ -304,12 +309,16 @@ class BoundaryTracker:
             return after
         if owed and state.late < _LATEST:
             return replace(after, late=state.late + 1)
-        plan = self._rest(matched) if pending else self.closing + self.ends[0].ids
+        plan = self._rest(matched) if pending else self.closing + self._rest((0,) * len(self.ends))
         return replace(after, phase=Phase.TRANSITIONING, plan=plan)
 
     def _content(self, state: _State, used: int) -> _State:
         pads = _MOST_PADS if self.after else 0
         return _State(Phase.CONTENT, used=used, outside=state.outside + 1, since=self._length, pads=pads)
+
+    def _advance(self, markers: Sequence[Marker], matched: Sequence[int], token: int) -> tuple[int, ...]:
+        """How much of each marker is spelled after one more token."""
+        return tuple(marker.advance(count, token) for marker, count in zip(markers, matched, strict=True))
 
     def _rest(self, matched: tuple[int, ...]) -> tuple[int, ...]:
         """What is missing of the end marker of which most is there."""

@@ -8,15 +8,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 from unspool.constrained.base import ConstraintError, GrammarError
+
+Kind: TypeAlias = Literal["json_schema", "regex", "choice", "ebnf", "lark"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a grammar was made of, for backends and servers that have other notations.
+
+    ``text`` is the schema as JSON, the regular expression, the texts of a choice as a JSON list, or the grammar.
+    ``strict``: the schema was demanded.
+    """
+
+    kind: Kind
+    text: str
+    strict: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A grammar in llguidance's notation.
+    """A grammar in the notation of the backend that it is for, llguidance unless a backend made it.
 
     ``warnings`` say what of a JSON Schema it does not enforce; then :meth:`problems` checks a finished value
     against the first of ``schemas`` (JSON texts, the strictest first) that can be used.
@@ -25,6 +40,7 @@ class Grammar:
     text: str
     warnings: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
+    source: Source | None = None
 
     @property
     def parts(self) -> list[dict[str, Any]]:
@@ -61,7 +77,7 @@ def regex(pattern: str) -> Grammar:
     There is no look-around and there are no back-references. Raises :class:`GrammarError` if it can't be read.
     """
     what = "regular expression"
-    return _checked(guidance().grammar_from_regex(_encodable(pattern, what)), what)
+    return _checked(guidance().grammar_from_regex(_encodable(pattern, what)), what, Source("regex", pattern))
 
 
 def choice(options: Iterable[str]) -> Grammar:
@@ -69,7 +85,8 @@ def choice(options: Iterable[str]) -> Grammar:
     texts = list(dict.fromkeys(options))
     if not texts or not all(texts):
         raise GrammarError("A choice needs at least one text, and none of them may be empty.")
-    return lark("start: " + " | ".join(quoted(_encodable(text, "choice")) for text in texts))
+    grammar = lark("start: " + " | ".join(quoted(_encodable(text, "choice")) for text in texts))
+    return replace(grammar, source=Source("choice", json.dumps(texts)))
 
 
 def lark(text: str) -> Grammar:
@@ -78,7 +95,7 @@ def lark(text: str) -> Grammar:
     Tokens are named by id, as in ``<[151657]>``. Raises :class:`GrammarError` with the line that is wrong.
     """
     what = "Lark grammar"
-    return _checked(guidance().grammar_from_lark(_encodable(text, what)), what)
+    return _checked(guidance().grammar_from_lark(_encodable(text, what)), what, Source("lark", text))
 
 
 def ebnf(text: str) -> Grammar:
@@ -95,7 +112,7 @@ def ebnf(text: str) -> Grammar:
         raise
     except Exception as error:  # its reader lets any kind of error through
         raise GrammarError(f"The EBNF grammar can't be read: {error}") from error
-    return lark(translated)
+    return replace(lark(translated), source=Source("ebnf", text))
 
 
 def quoted(text: str) -> str:
@@ -126,8 +143,8 @@ def validated(text: str) -> tuple[bool, list[str]]:
     return failed, messages
 
 
-def _checked(text: str, what: str) -> Grammar:
+def _checked(text: str, what: str, source: Source) -> Grammar:
     failed, messages = validated(text)
     if failed:
         raise GrammarError(f"The {what} can't be used: {messages[0].strip()}")
-    return Grammar(text)
+    return Grammar(text, source=source)

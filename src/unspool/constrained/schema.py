@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from unspool.constrained.base import SchemaError
 from unspool.constrained.cache import Cache
-from unspool.constrained.grammars import Grammar, guidance, validated
+from unspool.constrained.grammars import Grammar, Source, guidance, validated
 from unspool.constrained.subschemas import Path, Place, endless, pointer, subschemas, without
 from unspool.constrained.validation import validator
 
@@ -64,7 +65,8 @@ def json_schema(
         except (TypeError, ValueError) as error:
             raise SchemaError(f"The schema is not JSON: {error}") from error
     key = (schema, strict, max_string, max_items)
-    return _grammars.get(key, lambda: _build(str(schema), strict, max_string, max_items))
+    source = Source("json_schema", schema, strict)
+    return _grammars.get(key, lambda: replace(_build(source.text, strict, max_string, max_items), source=source))
 
 
 def json_object(*, max_string: int | None = MAX_STRING) -> Grammar:

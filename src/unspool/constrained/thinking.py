@@ -37,9 +37,9 @@ class ThinkingConstraint:
     content can't go on without one, as in a constant that spells it, it is content.
 
     ``vocab_size`` is needed without ``inner`` alone; ``end_tokens`` are those of ``inner`` unless given. With
-    ``covers="turn"`` the grammar decides about markers, and a forced token waits until the grammar allows it.
-    Raises ``ValueError`` without a size, :class:`ConstraintError` for one that contradicts ``inner`` and for ids
-    that are no tokens.
+    ``covers="turn"`` the grammar decides about markers, and a forced token waits until the grammar allows it;
+    without a grammar, markers are kept out of nothing. Raises ``ValueError`` without a size,
+    :class:`ConstraintError` for one that contradicts ``inner`` and for ids that are no tokens.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class ThinkingConstraint:
         end_tokens: Iterable[int] | None = None,
         covers: Covers = "content",
     ) -> None:
-        if inner is None and (vocab_size is None or covers == "turn"):
-            raise ValueError("Without an inner constraint vocab_size is needed, and only content is covered.")
+        if inner is None and vocab_size is None:
+            raise ValueError("Without an inner constraint vocab_size is needed.")
         if covers not in get_args(Covers):
             raise ValueError(f"covers must be one of {get_args(Covers)}, not {covers!r}.")
         self.tracker = tracker
@@ -61,17 +61,16 @@ class ThinkingConstraint:
         ends = getattr(inner, "end_tokens", ()) if end_tokens is None else end_tokens
         self.end_tokens = check_tokens(ends, self._size, "End token")
         self._covers = covers
-        self._markers = (*tracker.ends, *([tracker.start] if tracker.start is not None else []))
         for ids, what in (
-            ({token for marker in self._markers for token in marker.ids}, "Marker token"),
+            ({token for marker in tracker.markers for token in marker.ids}, "Marker token"),
             (tracker.implicit_ends, "Implicit end"),
             (tracker.closing, "Closing token"),
             (tracker.layout, "Layout token"),
             (tracker.after, "Token of framing"),
         ):
             check_tokens(ids, self._size, what)
-        self._single = frozenset(marker.ids[0] for marker in self._markers if len(marker) == 1)
-        self._longer = tuple(marker for marker in self._markers if len(marker) > 1)
+        self._single = frozenset(marker.ids[0] for marker in tracker.markers if len(marker) == 1)
+        self._longer = tuple(marker for marker in tracker.markers if len(marker) > 1)
         self._tokens: list[int] = []
         self._fed = 0
         self._barred: frozenset[int] | None = None
@@ -95,8 +94,8 @@ class ThinkingConstraint:
             check_mask(out, self._size)
             self._out = out
         forced = self.tracker.forced
-        if self._covers == "turn" and self.inner is not None and (forced is None or not self._takes(forced)):
-            return self.inner.mask(out)
+        if self._covers == "turn" and (forced is None or not self._takes(forced)):
+            return self.inner.mask(out) if self.inner is not None else self._free(out, ())
         if forced is not None:
             allow_only(out, (forced,))
             return True

@@ -8,6 +8,7 @@ format, those that end a generation too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -24,8 +25,9 @@ class Vocabulary:
 
     ``tokens`` are the bytes of each id, ``special`` the ids that never stand for text, ``markers`` those ids by
     what spells them, ``flagged`` the texts of those that readers, too, know by id. ``end_tokens`` are the ids
-    that end a generation as far as the tokenizer says, ``spare`` is the first id that no token has.
-    ``grammars`` are those compiled for it, ``turns`` those made of formats.
+    that end a generation as far as the tokenizer says, ``spare`` is the first id that no token has. ``natives``
+    are the same data as each backend wants it, by its name, ``grammars`` what was compiled for it, and ``turns``
+    the grammars made of formats.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -49,7 +51,7 @@ class Vocabulary:
         self.end_tokens = _end_tokens(tokenizer, inner)
         self.grammars: Cache[Any] = Cache(128)
         self.turns: Cache[Any] = Cache(128)
-        self._llguidance: Cache[Any] = Cache(1)
+        self.natives: Cache[Any] = Cache(4)
         self._encode = _encoder(inner)
 
     def encode(self, data: bytes) -> list[int]:
@@ -61,6 +63,20 @@ class Vocabulary:
         if self.special.isdisjoint(ids) and b"".join(self.tokens[token] for token in ids) == data:
             return ids
         return self._cut_greedily(data)
+
+    def marker(self, text: str) -> list[int]:
+        """The ids of a format's marker: what of it the vocabulary has as special tokens is one."""
+        ids: list[int] = []
+        start = 0
+        for found in self._any_marker.finditer(text):
+            ids += [*self.encode(text[start : found.start()].encode()), self.markers[found[0]]]
+            start = found.end()
+        return ids + self.encode(text[start:].encode())
+
+    @cached_property
+    def _any_marker(self) -> re.Pattern[str]:
+        # The longest first; without any, what is found nowhere.
+        return re.compile("|".join(map(re.escape, sorted(self.markers, key=len, reverse=True))) or r"(?!)")
 
     @cached_property
     def layout(self) -> frozenset[int]:
@@ -74,7 +90,7 @@ class Vocabulary:
     @property
     def for_llguidance(self) -> Any:
         """The tokenizer as llguidance's ``LLTokenizer``; takes a second or more to make, once."""
-        return self._llguidance.get("tokenizer", self._make_for_llguidance)
+        return self.natives.get("llguidance", self._make_for_llguidance)
 
     def _make_for_llguidance(self) -> Any:
         try:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from unspool.events import readonly
+
+if TYPE_CHECKING:
+    from unspool.constrained import Constraint
 
 EngineFinish: TypeAlias = Literal["stop", "length", "cancelled", "error"]
 
@@ -114,8 +117,17 @@ class Engine(Protocol):
         """A tokenizer for ``unspool.Parser(tokenizer=...)``, or ``None`` when only text is available."""
         ...
 
-    def stream(self, prompt: str | Sequence[int], sampling: Sampling) -> AsyncIterator[Chunk]:
+    @property
+    def constrains(self) -> bool:
+        """Whether :meth:`stream` holds its output to a constraint; otherwise it must get none."""
+        ...
+
+    def stream(
+        self, prompt: str | Sequence[int], sampling: Sampling, constraint: Constraint | None = None
+    ) -> AsyncIterator[Chunk]:
         """Generates until a stop; closing the iterator aborts within one token.
+
+        Only what ``constraint`` allows is generated, and nothing behind its end. It belongs to this generation.
 
         Raises, before the first chunk, :class:`ContextOverflowError` if the prompt is too long and
         :class:`SamplingError` if the model can't follow ``sampling``; :class:`EngineError` when the engine fails.

@@ -2,9 +2,9 @@
 
 A recording is what one model wrote, as text or token by token, with whatever its reader has to know (format,
 end of the prompt, how it finished). The engine plays recordings at a chosen pace and in chosen pieces; it
-samples nothing, so everything in ``Sampling`` is ignored: a recording plays to its end. Which recording
-answers is decided per request (:meth:`ReplayEngine.pick`): the one that is named, else the one whose
-``match`` stands in the prompt, else the next in turn.
+samples nothing, so everything in ``Sampling`` is ignored and nothing can be constrained: a recording plays to its
+end as it is. Which recording answers is decided per request (:meth:`ReplayEngine.pick`): the one that is named,
+else the one whose ``match`` stands in the prompt, else the next in turn.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from unspool.engines.base import Chunk, EngineError, EngineFinish, ModelInfo, Sampling
+
+if TYPE_CHECKING:
+    from unspool.constrained import Constraint
 
 Piece: TypeAlias = tuple[str, tuple[int, ...]]
 """Some text and its token ids (none when the text was not cut at tokens)."""
@@ -105,6 +108,8 @@ class RecordedTokenizer:
 class Take:
     """One recording as an engine of its own."""
 
+    constrains = False
+
     def __init__(self, recording: Recording, info: ModelInfo, chunking: Chunking | None, delay: float) -> None:
         self.recording = recording
         self.tokenizer = RecordedTokenizer(recording) if recording.token_ids else None
@@ -118,8 +123,10 @@ class Take:
     async def close(self) -> None:
         """Nothing to free."""
 
-    async def stream(self, prompt: str | Sequence[int], sampling: Sampling) -> AsyncIterator[Chunk]:
-        """Plays the recording; ``sampling`` is ignored."""
+    async def stream(
+        self, prompt: str | Sequence[int], sampling: Sampling, constraint: Constraint | None = None
+    ) -> AsyncIterator[Chunk]:
+        """Plays the recording; ``sampling`` and ``constraint`` are ignored."""
         recording = self.recording
         pieces = list(_cut(recording, self._chunking)) or [("", ())]
         prompt_tokens = _estimate(prompt)
@@ -142,6 +149,8 @@ class Take:
 
 class ReplayEngine:
     """Recordings behind the engine contract; each request is answered by one of them."""
+
+    constrains = False
 
     def __init__(
         self,
@@ -203,8 +212,10 @@ class ReplayEngine:
         turn = next(self._turns.setdefault(name if name in self._by_model else None, count()))
         return takes[turn % len(takes)]
 
-    def stream(self, prompt: str | Sequence[int], sampling: Sampling) -> AsyncIterator[Chunk]:
-        """Plays the recording that is picked for this prompt."""
+    def stream(
+        self, prompt: str | Sequence[int], sampling: Sampling, constraint: Constraint | None = None
+    ) -> AsyncIterator[Chunk]:
+        """Plays the recording that is picked for this prompt; ``sampling`` and ``constraint`` are ignored."""
         return self.pick(prompt if isinstance(prompt, str) else "").stream(prompt, sampling)
 
     async def count_tokens(self, prompt: str) -> int:

@@ -44,6 +44,8 @@ def create_app(engine: Engine, settings: Settings | None = None, store: Store | 
     app = Starlette(
         routes=[
             Route("/v1/chat/completions", routes.chat_completions, methods=["POST"]),
+            Route("/v1/messages", routes.messages, methods=["POST"]),
+            Route("/v1/messages/count_tokens", routes.count_tokens, methods=["POST"]),
             *ResponsesApi(service, kept).routes,
             *ConversationsApi(kept, settings.max_body).routes,
             Route("/v1/models", routes.models),
@@ -68,7 +70,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
             allow_origins=list(settings.allow_origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
-            expose_headers=["x-request-id"],
+            expose_headers=["x-request-id", "request-id"],
         )
         middleware.append(cors)
     if settings.api_key:

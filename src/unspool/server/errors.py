@@ -1,4 +1,4 @@
-"""Failures as HTTP answers in OpenAI's error shape.
+"""Failures as HTTP answers, in the error shape of the API that was called.
 
 A client must be able to tell from every answer whose fault it was and what to change, so nothing leaves the
 server in another shape: neither validation, nor an unknown route, nor a bug of ours.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from unspool.engines.base import ContextOverflowError, EngineError, SamplingError
 from unspool.server.storage import StoreError
 from unspool.server.streams import ClientGoneError
 from unspool.surfaces.encoding import encode
-from unspool.surfaces.errors import InvalidRequestError, openai_error
+from unspool.surfaces.errors import InvalidRequestError, messages_error, openai_error
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +27,16 @@ CLIENT_GONE = 499
 """The status that logs show for an answer nobody waited for."""
 
 _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_MESSAGES_KINDS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
 
 
 def json_response(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -51,14 +63,50 @@ def describe(error: Exception) -> tuple[int, dict[str, dict[str, str | None]]]:
     return 500, openai_error("Something went wrong in the server; its log has the details.", "server_error")
 
 
+def describe_for(scope: Scope, error: Exception) -> tuple[int, Mapping[str, Any]]:
+    """The same in the shape of the API that a request is for."""
+    status, body = describe(error)
+    if _is_messages(scope):
+        message = body["error"]["message"] or ""
+        if isinstance(error, ContextOverflowError):
+            # Clients of the Messages API know a prompt that is too long by these words.
+            message = f"prompt is too long: {error.prompt_tokens} tokens > {error.context_length} maximum"
+        # What a tool is to a conversation is not what it was in the request.
+        body["error"]["message"] = message.replace("].function.parameters`", "].input_schema`")
+    return status, shaped(scope, status, body)
+
+
+def shaped(scope: Scope, status: int, body: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, Any]:
+    """OpenAI's error object, or what the Messages API has in its place if a request is for that."""
+    if not _is_messages(scope):
+        return body
+    kind = _MESSAGES_KINDS.get(status, "invalid_request_error" if status < 500 else "api_error")
+    return messages_error(body["error"]["message"] or "", kind, request_id=request_id_of(scope))
+
+
+def request_id_of(scope: Scope) -> str | None:
+    """The id that the middleware gave a request."""
+    found: str | None = scope.get("state", {}).get("request_id")
+    return found
+
+
+def _is_messages(scope: Scope) -> bool:
+    path: str = scope["path"]
+    return path == "/v1/messages" or path.startswith("/v1/messages/")
+
+
 async def on_error(request: Request, error: Exception) -> Response:
     """Any exception of a route."""
     if isinstance(error, ClientGoneError):
         return Response(status_code=CLIENT_GONE)
     if isinstance(error, HTTPException):
         return _on_http_error(request, error)
-    status, body = describe(error)
-    return json_response(body, status)
+    status, body = describe_for(request.scope, error)
+    # What nobody expected is answered outside of the middleware that gives answers their id.
+    request_id = request_id_of(request.scope)
+    return json_response(
+        body, status, {"x-request-id": request_id, "request-id": request_id} if request_id else None
+    )
 
 
 def _on_http_error(request: Request, error: HTTPException) -> Response:
@@ -68,4 +116,5 @@ def _on_http_error(request: Request, error: HTTPException) -> Response:
         405: f"The method of {where} is not allowed there.",
     }.get(error.status_code, error.detail)
     kind = _KINDS.get(error.status_code, "invalid_request_error")
-    return json_response(openai_error(message, kind), error.status_code, error.headers)
+    body = shaped(request.scope, error.status_code, openai_error(message, kind))
+    return json_response(body, error.status_code, error.headers)

@@ -23,6 +23,7 @@ from unspool.events import (
     ToolCallStart,
     Usage,
 )
+from unspool.message import Message
 
 Step: TypeAlias = tuple[int, list[Event]]
 """A choice's number and its next events."""
@@ -127,12 +128,20 @@ def _other_text(event: Event) -> int:
 
 
 class Generation:
-    """All choices of one request, as one sequence of steps."""
+    """All choices of one request, as one sequence of steps.
 
-    def __init__(self, streams: Sequence[AsyncIterator[Chunk]], readers: Sequence[ChunkReader]) -> None:
+    ``check`` is called with each finished message, in a thread, before the steps end.
+    """
+
+    def __init__(
+        self,
+        streams: Sequence[AsyncIterator[Chunk]],
+        readers: Sequence[ChunkReader],
+        check: Callable[[Message], None] | None = None,
+    ) -> None:
         self._streams = streams
         self._readers = readers
-        self.steps = self._run()
+        self.steps = self._run() if check is None else self._checked(self._run(), check)
         """The events as they come. Closing this generator aborts the engine; it raises what the engine raises."""
 
     @property
@@ -155,6 +164,17 @@ class Generation:
         async for index, events in self.steps:
             gathered[index].extend(events)
         return gathered
+
+    async def _checked(
+        self, steps: AsyncGenerator[Step, None], check: Callable[[Message], None]
+    ) -> AsyncGenerator[Step, None]:
+        gathered: list[list[Event]] = [[] for _ in self._readers]
+        async with aclosing(steps):
+            async for index, events in steps:
+                gathered[index].extend(events)
+                yield index, events
+        for events in gathered:
+            await asyncio.to_thread(check, Message.from_events(events))
 
     async def _run(self) -> AsyncGenerator[Step, None]:
         try:

@@ -8,7 +8,7 @@ import uuid
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from unspool.server.errors import json_response
+from unspool.server.errors import json_response, shaped
 from unspool.surfaces.errors import openai_error
 
 OPEN_PATHS = frozenset({"/", "/health"})
@@ -16,7 +16,7 @@ OPEN_PATHS = frozenset({"/", "/health"})
 
 
 class RequestId:
-    """Gives each answer an id under the two names that SDKs read."""
+    """Gives each answer an id under the two names that SDKs read; routes find it in the request's state."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -27,6 +27,7 @@ class RequestId:
             await self.app(scope, receive, send)
             return
         request_id = f"req_{uuid.uuid4().hex}"
+        scope.setdefault("state", {})["request_id"] = request_id
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -49,12 +50,18 @@ class ApiKey:
         if scope["type"] != "http" or scope["path"] in OPEN_PATHS or self._admits(Headers(scope=scope)):
             await self.app(scope, receive, send)
             return
-        message = "The API key is missing or wrong; send it as `Authorization: Bearer <key>`."
+        message = (
+            "The API key is missing or wrong; send it as `Authorization: Bearer <key>` or `x-api-key: <key>`."
+        )
         body = openai_error(message, "authentication_error", code="invalid_api_key")
-        await json_response(body, 401, {"www-authenticate": "Bearer"})(scope, receive, send)
+        await json_response(shaped(scope, 401, body), 401, {"www-authenticate": "Bearer"})(scope, receive, send)
 
     def _admits(self, headers: Headers) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        given = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
-        # Compared in constant time, so that an answer's delay says nothing about the key.
-        return hmac.compare_digest(given.encode("latin-1", "replace"), self.key)
+        bearer = token.strip() if scheme.lower() == "bearer" else ""
+        # Both, in constant time, so that an answer's delay says nothing about the key.
+        matches = [
+            hmac.compare_digest(given.encode("latin-1", "replace"), self.key)
+            for given in (bearer, headers.get("x-api-key", ""))
+        ]
+        return any(matches)

@@ -53,10 +53,12 @@ class ResponsesApi:
         model = self._service.resolve(asked.model)
         history = await history_of(self._store, asked)
         items = await resolved(self._store, asked.items, history)
-        with _about_input():
-            generation = self._service.generate(
+        with _own_words():
+            generation = await self._service.generate(
                 asked.conversation(history.items, items),
                 asked.sampling,
+                output=asked.output,
+                reasoning_budget=asked.reasoning_budget,
                 name=asked.replay or model,
                 stream=asked.stream,
             )
@@ -65,10 +67,10 @@ class ResponsesApi:
         answer = _Answer(self._store, asked, history, identified(items, token), writer)
         if asked.stream:
             # What is wrong with the request shows before the answer begins: afterwards a status can't be sent.
-            with _about_input():
+            with _own_words():
                 first = await while_connected(request.receive, generation.start())
             return EventStream(self._stream(answer, first, generation.steps))
-        with _about_input():
+        with _own_words():
             (events,) = await while_connected(request.receive, generation.events())
         writer.write(events)
         await answer.keep()
@@ -95,7 +97,7 @@ class ResponsesApi:
         self._service.resolve(asked.model)
         history = await history_of(self._store, asked)
         conversation = asked.conversation(history.items, await resolved(self._store, asked.items, history))
-        with _about_input():
+        with _own_words():
             count = await while_connected(request.receive, self._service.count_tokens(conversation))
         return json_response({"object": "response.input_tokens", "input_tokens": count})
 
@@ -187,13 +189,13 @@ async def _frames(
 
 
 @contextmanager
-def _about_input() -> Iterator[None]:
-    """What is said about a chat's messages is about the input here."""
+def _own_words() -> Iterator[None]:
+    """What is said about a chat's fields is about this API's here."""
     try:
         yield
     except ContextOverflowError as error:
         raise InvalidRequestError(str(error), "input", code="context_length_exceeded") from error
     except InvalidRequestError as error:
-        if error.param != "messages":
-            raise
-        raise InvalidRequestError(error.message, "input", code=error.code, status=error.status) from error
+        param = "input" if error.param == "messages" else (error.param or "").replace(".function.", ".") or None
+        message = error.message.replace(f"`{error.param}`", f"`{param}`")
+        raise InvalidRequestError(message, param, code=error.code, status=error.status) from error

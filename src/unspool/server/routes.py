@@ -7,22 +7,26 @@ import time
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from unspool.engines.base import ModelInfo
 from unspool.message import Message
-from unspool.server.errors import describe, json_response
-from unspool.server.generation import Step
+from unspool.server.errors import describe, describe_for, json_response
+from unspool.server.generation import Generation, Step
 from unspool.server.service import Service
 from unspool.server.streams import EventStream, while_connected
 from unspool.surfaces import chat
+from unspool.surfaces import messages as messages_surface
 from unspool.surfaces.chat_writer import ChatStream, completion
 from unspool.surfaces.errors import InvalidRequestError
+from unspool.surfaces.messages_writer import PING, MessageStream, message
 
 
 async def chat_completions(request: Request) -> Response:
@@ -30,9 +34,11 @@ async def chat_completions(request: Request) -> Response:
     service = _service(request)
     asked = chat.decode(await read_json(request, service.settings.max_body))
     model = service.resolve(asked.model)
-    generation = service.generate(
+    generation = await service.generate(
         asked.conversation,
         asked.sampling,
+        output=asked.output,
+        reasoning_budget=asked.reasoning_budget,
         name=asked.replay or model,
         choices=asked.n,
         stream=asked.stream,
@@ -69,6 +75,57 @@ async def _chat_frames(
         yield writer.close()
 
 
+async def messages(request: Request) -> Response:
+    """``POST /v1/messages``."""
+    service = _service(request)
+    asked = messages_surface.decode(await read_json(request, service.settings.max_body))
+    model = service.resolve(asked.model)
+    generation = await service.generate(
+        asked.conversation,
+        asked.sampling,
+        output=asked.output,
+        reasoning_budget=asked.reasoning_budget,
+        name=asked.replay or model,
+        stream=asked.stream,
+    )
+    identity: dict[str, Any] = {
+        "message_id": f"msg_{uuid.uuid4().hex}",
+        "model": model,
+        "show_thinking": asked.show_thinking,
+    }
+    if asked.stream:
+        first = await while_connected(request.receive, generation.start())
+        writer = MessageStream(**identity, prompt=generation.prompt)
+        return EventStream(_message_frames(first, generation, writer, request.scope), heartbeat=PING)
+    (events,) = await while_connected(request.receive, generation.events())
+    (stop_sequence,) = generation.stop_sequences
+    return Response(message(events, **identity, stop_sequence=stop_sequence), media_type="application/json")
+
+
+async def _message_frames(
+    first: Step, generation: Generation, writer: MessageStream, scope: Scope
+) -> AsyncGenerator[bytes, None]:
+    try:
+        async with aclosing(generation.steps) as steps:
+            yield writer.write(first[1])
+            async for _, events in steps:
+                if data := writer.write(events):
+                    yield data
+    except Exception as error:
+        yield writer.error(describe_for(scope, error)[1])
+    else:
+        yield writer.close(generation.stop_sequences[0])
+
+
+async def count_tokens(request: Request) -> Response:
+    """``POST /v1/messages/count_tokens``."""
+    service = _service(request)
+    asked = messages_surface.decode_count(await read_json(request, service.settings.max_body))
+    service.resolve(asked.model)
+    count = service.count_tokens(asked.conversation)
+    return json_response({"input_tokens": await while_connected(request.receive, count)})
+
+
 async def models(request: Request) -> Response:
     """``GET /v1/models``, in a shape that serves both OpenAI's and Anthropic's SDK."""
     service = _service(request)
@@ -96,8 +153,11 @@ def _model(name: str, info: ModelInfo) -> dict[str, Any]:
         "object": "model",
         "type": "model",
         "created": info.created,
+        "created_at": datetime.fromtimestamp(info.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "owned_by": "unspool",
         "display_name": name,
+        "lifecycle": "active",
+        "max_input_tokens": info.context_length,
         "max_model_len": info.context_length,
         "context_length": info.context_length,
     }

@@ -5,20 +5,23 @@ Every surface meets here, so that none of them knows engines or parsers.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import unspool
 from unspool.compat.following import DEFAULT_FORMAT
 from unspool.engines.base import CountsTokens, Engine, ModelInfo, Sampling
+from unspool.server.constraints import ConstrainedTools, Demands, Held, hold
 from unspool.server.generation import ChunkReader, Generation, ParserLike
 from unspool.server.parsers import Plugins, choice_of, choose_plugins
 from unspool.server.template import ChatTemplate
 from unspool.surfaces.chat_writer import REASONING_FIELDS
-from unspool.surfaces.conversation import Conversation
+from unspool.surfaces.conversation import Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError
+from unspool.surfaces.output_format import OutputFormat
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +32,9 @@ class Settings:
 
     ``format`` and ``chat_template`` (Jinja source) override what the model brings. ``aliases`` are further
     names of the model. ``arguments`` is how a call's arguments stream. ``max_body`` is in bytes.
-    ``tool_parser`` and ``reasoning_parser`` name parsers, at least one of them a plugin's, which then read
-    instead of the format.
+    ``constrain_tools`` says which calls are held to what where calls may come and need not: those of strict tools
+    alone to their schema, every call to its form, or every call to its schema. ``tool_parser`` and
+    ``reasoning_parser`` name parsers, at least one of them a plugin's, which then read instead of the format.
     """
 
     format: str | None = None
@@ -42,6 +46,7 @@ class Settings:
     allow_origins: tuple[str, ...] = ()
     reasoning_fields: tuple[str, ...] = REASONING_FIELDS
     arguments: Literal["incremental", "atomic"] = "incremental"
+    constrain_tools: ConstrainedTools = "strict"
     max_body: int = 32 * 1024 * 1024
 
 
@@ -112,19 +117,23 @@ class Service:
             )
         return name
 
-    def generate(
+    async def generate(
         self,
         conversation: Conversation,
         sampling: Sampling,
         *,
+        output: OutputFormat | None = None,
+        reasoning_budget: int | None = None,
         name: str | None = None,
         choices: int = 1,
         stream: bool = True,
     ) -> Generation:
         """Renders the prompt and prepares ``choices`` generations; nothing runs until it is started.
 
-        ``name`` is the model or recording that the request asked for. ``stream`` false lets parsers that read
-        whole outputs better than pieces wait for the end.
+        ``output`` is what the content is held to, ``reasoning_budget`` the most reasoning tokens; what of these
+        demands, or of the tools', can't be held raises :class:`InvalidRequestError`. ``name`` is the model or
+        recording that the request asked for. ``stream`` false lets parsers that read whole outputs better than
+        pieces wait for the end.
         """
         prompt = self.template.render(conversation)
         engine, form = self.engine, self.format
@@ -135,13 +144,26 @@ class Service:
                 form = unspool.get_format(engine.model.format)
             answered = engine.model.details.get("prompt_tail")
         tokenizer = engine.tokenizer
+        held = Held([None] * choices)
+        demands = Demands(self._held_tools(conversation), output, reasoning_budget, self.settings.constrain_tools)
+        if engine.constrains and demands.anything:
+            held = await asyncio.to_thread(hold, form, tokenizer, answered, demands, choices)
         readers = [
             ChunkReader(
                 self._parser(form, conversation, answered, tokenizer, stream), by_tokens=tokenizer is not None
             )
             for _ in range(choices)
         ]
-        return Generation([engine.stream(prompt, sampling) for _ in range(choices)], readers)
+        streams = [engine.stream(prompt, sampling, constraint) for constraint in held.constraints]
+        return Generation(streams, readers, held.check if held.checks else None)
+
+    def _held_tools(self, conversation: Conversation) -> Conversation:
+        """The conversation with the tools whose calls can be held: how a plugin's are written is not known."""
+        if self.plugins is None or not conversation.offered_tools():
+            return conversation
+        if conversation.tool_choice.mode in ("required", "named"):
+            log.warning("tool_choice is not enforced: %s reads the calls, not a format", self.plugins)
+        return replace(conversation, tools=(), tool_choice=ToolChoice())
 
     async def count_tokens(self, conversation: Conversation) -> int:
         """How many tokens the prompt of a conversation has; an engine that can't say it is a 501."""

@@ -16,6 +16,9 @@ from starlette.types import Receive, Scope, Send
 
 T = TypeVar("T")
 
+_PAUSE = 15.0
+"""Seconds; proxies commonly close what is silent for 30 or 60."""
+
 
 class ClientGoneError(Exception):
     """The client closed the connection before its answer was complete."""
@@ -45,12 +48,21 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class EventStream(Response):
-    """Server-sent events from an async generator of frames, which is closed when the client goes away."""
+    """Server-sent events from an async generator of frames, which is closed when the client goes away.
+
+    ``heartbeat`` is a frame to send whenever nothing else was sent for ``pause`` seconds, so that neither proxies
+    nor clients take a silent model for a dead connection.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, frames: AsyncGenerator[bytes, None]) -> None:
+    def __init__(
+        self, frames: AsyncGenerator[bytes, None], *, heartbeat: bytes = b"", pause: float = _PAUSE
+    ) -> None:
         self.frames = frames
+        self.heartbeat = heartbeat
+        self.pause = pause
+        self._sent = 0
         self.status_code = 200
         self.background = None
         # The last one keeps proxies such as nginx from collecting the stream.
@@ -63,7 +75,21 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async with aclosing(self.frames):
-            async for data in self.frames:
-                await send({"type": "http.response.body", "body": data, "more_body": True})
+        beating = asyncio.ensure_future(self._beat(send)) if self.heartbeat else None
+        try:
+            async with aclosing(self.frames):
+                async for data in self.frames:
+                    self._sent += 1
+                    await send({"type": "http.response.body", "body": data, "more_body": True})
+        finally:
+            if beating is not None:
+                beating.cancel()
+                await asyncio.gather(beating, return_exceptions=True)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _beat(self, send: Send) -> None:
+        while True:
+            sent = self._sent
+            await asyncio.sleep(self.pause)
+            if sent == self._sent:
+                await send({"type": "http.response.body", "body": self.heartbeat, "more_body": True})

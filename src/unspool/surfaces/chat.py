@@ -1,7 +1,7 @@
 """Chat Completions: a request body becomes a :class:`ChatRequest`.
 
-Everything is checked here, before a token is generated. The rule for what can't be done: a demand (a
-schema, a grammar, log probabilities) is refused by name; a convenience is left out with a line in the log;
+Everything is checked here, before a token is generated. The rule for what can't be done: a demand (log
+probabilities, forbidden words) is refused by name; a convenience is left out with a line in the log;
 fields that every client sends by habit are left out silently. The other half of this surface is
 ``chat_writer``.
 """
@@ -18,6 +18,8 @@ from unspool.surfaces.chat_messages import decode_messages
 from unspool.surfaces.conversation import ChoiceMode, Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields, show
+from unspool.surfaces.output_format import OutputFormat, decode_output_format
+from unspool.surfaces.reasoning import decode_reasoning
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +27,6 @@ MAX_CHOICES = 16
 MAX_STOP_STRINGS = 16
 MAX_TOKEN_ID_DIGITS = 20
 _INT64 = 2**63 - 1
-
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 # Clients send these by default, and nothing is lost without them.
 IGNORED = frozenset(
@@ -48,17 +48,6 @@ IGNORED = frozenset(
 )
 # Each of these constrains or reports something; leaving one out would break a promise.
 REFUSED = {
-    "guided_json": "constrained decoding",
-    "guided_regex": "constrained decoding",
-    "guided_choice": "constrained decoding",
-    "guided_grammar": "constrained decoding",
-    "structured_outputs": "constrained decoding",
-    "regex": "constrained decoding",
-    "ebnf": "constrained decoding",
-    "json_schema": "constrained decoding",
-    "grammar": "constrained decoding",
-    "structural_tag": "constrained decoding",
-    "thinking_token_budget": "a budget for reasoning",
     "bad_words": "forbidding words",
     "stop_token_ids": "stopping at token ids",
     "ignore_eos": "going on after the end of the turn",
@@ -74,13 +63,16 @@ REFUSED = {
 class ChatRequest:
     """A checked request.
 
-    ``model`` is ``None`` when the client left it out. ``n`` is the number of choices. ``replay`` names the
-    recording that must answer (``metadata.replay``; only the replay engine reads it).
+    ``model`` is ``None`` when the client left it out. ``output`` is what the content is held to, and
+    ``reasoning_budget`` the most reasoning tokens (``None``: any number). ``n`` is the number of choices.
+    ``replay`` names the recording that must answer (``metadata.replay``; only the replay engine reads it).
     """
 
     model: str | None
     conversation: Conversation
     sampling: Sampling
+    output: OutputFormat | None = None
+    reasoning_budget: int | None = None
     n: int = 1
     stream: bool = False
     include_usage: bool = False
@@ -93,7 +85,7 @@ def decode(body: object) -> ChatRequest:
     fields = Fields(body)
     turns = decode_messages(fields)
     tools = _tools(fields)
-    template_kwargs, include_reasoning = decode_reasoning(fields)
+    reasoning = decode_reasoning(fields)
     continue_final, add_generation_prompt = _continuation(fields)
     if continue_final and turns[-1].role != "assistant":
         raise InvalidRequestError(
@@ -109,15 +101,17 @@ def decode(body: object) -> ChatRequest:
             tools=tools,
             tool_choice=decode_tool_choice(fields, [tool["function"]["name"] for tool in tools]),
             parallel_tool_calls=fields.boolean("parallel_tool_calls") is not False,
-            template_kwargs=template_kwargs,
+            template_kwargs=reasoning.template_kwargs,
             continue_final=continue_final,
             add_generation_prompt=add_generation_prompt,
         ),
         sampling=decode_sampling(fields),
+        output=decode_output_format(fields),
+        reasoning_budget=reasoning.budget,
         n=fields.integer("n", 1, MAX_CHOICES) or 1,
         stream=stream,
         include_usage=stream and _include_usage(fields),
-        include_reasoning=include_reasoning,
+        include_reasoning=reasoning.shown,
         replay=_replay(fields),
     )
     _refuse(fields)
@@ -139,13 +133,6 @@ def _refuse(fields: Fields) -> None:
         raise unsupported("logprobs", "returning log probabilities")
     if fields.integer("top_logprobs", 0, 20):
         raise InvalidRequestError("`top_logprobs` needs `logprobs` to be true.", "top_logprobs")
-    response_format = fields.fields("response_format")
-    if response_format is not None:
-        kind = response_format.required_string("type")
-        if kind in ("json_object", "json_schema"):
-            raise unsupported("response_format", f"output of type {kind!r}")
-        if kind != "text":
-            raise response_format.wrong("type", "one of text, json_object, json_schema")
 
 
 def _include_usage(fields: Fields) -> bool:
@@ -251,11 +238,10 @@ def _tool(tool: Fields, body: Any) -> Mapping[str, Any]:
     function = tool.fields("function")
     if function is None:
         raise tool.missing("function")
-    name = function.required_string("name")
+    function.required_string("name")
     function.string("description")
     parameters = function.mapping("parameters")
-    if function.boolean("strict"):
-        log.warning("The tool %r is strict, but its arguments are not constrained yet", name)
+    function.boolean("strict")
     # Templates read these two without asking whether they are there.
     body_function = {**body["function"], "parameters": parameters or {"type": "object", "properties": {}}}
     return {**body, "type": "function", "function": body_function}
@@ -311,52 +297,4 @@ def _checked(choice: ToolChoice, names: Sequence[str]) -> ToolChoice:
         )
     if choice.mode == "required" and not names:
         raise InvalidRequestError("`tool_choice` is 'required', but there are no `tools` to call.", "tool_choice")
-    if choice.mode in ("required", "named"):
-        log.warning("tool_choice %r is passed on to the prompt and the parser, but not enforced yet", choice.mode)
     return choice
-
-
-def decode_reasoning(fields: Fields) -> tuple[dict[str, Any], bool]:
-    """The template's keyword arguments about reasoning, and whether reasoning is shown to the client."""
-    kwargs = dict(fields.mapping("chat_template_kwargs") or {})
-    effort = fields.string("reasoning_effort")
-    enabled = fields.boolean("enable_thinking")
-    shown = fields.boolean("include_reasoning") is not False
-    options = fields.fields("reasoning")
-    if options is not None:
-        effort = options.string("effort") or effort
-        enabled = options.boolean("enabled") if enabled is None else enabled
-        shown = shown and not options.boolean("exclude")
-        if options.get("max_tokens") is not None:
-            raise unsupported("reasoning.max_tokens", "a budget for reasoning")
-    enabled = _switch(fields, enabled)
-    if effort is not None:
-        if effort not in EFFORTS:
-            # New tiers appear faster than servers learn them; the strongest known one is what was meant.
-            log.warning("Unknown reasoning_effort %r is taken as 'max'", effort)
-            effort = "max"
-        if effort == "none":
-            enabled = False
-        else:
-            kwargs.setdefault("reasoning_effort", effort)
-    if enabled is not None:
-        # The two names that templates in the wild use for one switch.
-        kwargs.setdefault("enable_thinking", enabled)
-        kwargs.setdefault("thinking", enabled)
-    return kwargs, shown
-
-
-def _switch(fields: Fields, enabled: bool | None) -> bool | None:
-    """Two vendors' other spellings of "think" and "don't"."""
-    thinking = fields.fields("thinking")
-    if thinking is not None and enabled is None:
-        kind = thinking.required_string("type")
-        if kind not in ("enabled", "disabled", "adaptive", "auto"):
-            raise thinking.wrong("type", "enabled or disabled")
-        if thinking.get("budget_tokens") is not None:
-            raise unsupported("thinking.budget_tokens", "a budget for reasoning")
-        enabled = {"enabled": True, "disabled": False}.get(kind)
-    budget = fields.integer("reasoning_budget", -1, _INT64)
-    if budget is not None and budget > 0:
-        raise unsupported("reasoning_budget", "a budget for reasoning")
-    return False if budget == 0 else enabled

@@ -7,8 +7,12 @@ every JSON reader takes.
 from __future__ import annotations
 
 import json
+import re
+from typing import NoReturn
 
 import orjson
+
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def encode(value: object) -> bytes:
@@ -17,3 +21,20 @@ def encode(value: object) -> bytes:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
         return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def embed(text: str) -> bytes:
+    """A JSON object that is there as text, as bytes to be put into other JSON; ``{}`` if it is no object.
+
+    Everything stays as it is written: numbers, names that come twice, whitespace.
+    """
+    try:
+        value = json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return b"{}"
+    # Half a surrogate pair can only stand in a string, where it may as well be escaped.
+    return _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text).encode() if isinstance(value, dict) else b"{}"
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -5,6 +5,8 @@ A decoder raises :class:`InvalidRequestError`; each surface writes it in its own
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class InvalidRequestError(Exception):
     """The client sent something that can't be served; the message says what and how to mend it.
@@ -37,3 +39,8 @@ def openai_error(
 ) -> dict[str, dict[str, str | None]]:
     """The error object of OpenAI's APIs, for a response body or an event."""
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def messages_error(message: str, kind: str, *, request_id: str | None = None) -> dict[str, Any]:
+    """The error object of the Messages API, for a response body or an event."""
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}

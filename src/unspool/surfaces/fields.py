@@ -15,7 +15,10 @@ from unspool.surfaces.errors import InvalidRequestError
 
 def show(value: object) -> str:
     """A short picture of a value for an error message."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"{type(value).__name__} nested too deeply to be shown"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -15,10 +15,12 @@ from typing import Any
 
 from unspool.engines.base import Sampling
 from unspool.surfaces import custom_input
-from unspool.surfaces.chat import EFFORTS, decode_reasoning, decode_sampling, decode_tool_choice
+from unspool.surfaces.chat import decode_sampling, decode_tool_choice
 from unspool.surfaces.conversation import Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields, show
+from unspool.surfaces.output_format import OutputFormat, decode_output_format, read_response_format
+from unspool.surfaces.reasoning import EFFORTS, decode_reasoning
 from unspool.surfaces.responses_items import Item, decode_items, text_item, turns_of
 from unspool.surfaces.responses_writer import Style
 
@@ -43,16 +45,11 @@ IGNORED = frozenset(
         "user",
     }
 )
-# Each of these constrains or reports something; leaving one out would break a promise.
+# Each of these does or reports something; leaving one out would break a promise.
 REFUSED = {
     "background": "answering in the background",
     "context_management": "compacting the conversation",
-    "guided_choice": "constrained decoding",
-    "guided_grammar": "constrained decoding",
-    "guided_json": "constrained decoding",
-    "guided_regex": "constrained decoding",
     "prompt": "a stored prompt",
-    "structured_outputs": "constrained decoding",
     "top_logprobs": "returning log probabilities",
 }
 
@@ -61,7 +58,8 @@ REFUSED = {
 class ResponsesRequest:
     """A checked request.
 
-    ``items`` are the input, ``previous`` and ``conversation_id`` name what comes before it. ``style`` is how the
+    ``items`` are the input, ``previous`` and ``conversation_id`` name what comes before it. ``output`` is what the
+    text is held to, ``reasoning_budget`` the most reasoning tokens (``None``: any number). ``style`` is how the
     answer is written, ``echo`` the part of the response that repeats the request. ``replay`` names the recording
     that must answer (``metadata.replay``; only the replay engine reads it).
     """
@@ -76,6 +74,8 @@ class ResponsesRequest:
     template_kwargs: Mapping[str, Any]
     style: Style
     echo: Mapping[str, Any]
+    output: OutputFormat | None = None
+    reasoning_budget: int | None = None
     previous: str | None = None
     conversation_id: str | None = None
     store: bool = True
@@ -105,7 +105,7 @@ def decode(body: object) -> ResponsesRequest:
     fields = Fields(body)
     tools, shown, custom = _tools(fields)
     names = [tool["function"]["name"] for tool in tools]
-    template_kwargs, include_reasoning = decode_reasoning(fields)
+    reasoning = decode_reasoning(fields)
     previous, conversation_id = _before(fields)
     metadata = decode_metadata(fields)
     sampling = decode_sampling(fields, ("max_output_tokens",))
@@ -118,14 +118,16 @@ def decode(body: object) -> ResponsesRequest:
         tools=tools,
         tool_choice=decode_tool_choice(fields, names, flat=True),
         parallel_tool_calls=fields.boolean("parallel_tool_calls") is not False,
-        template_kwargs=template_kwargs,
+        template_kwargs=reasoning.template_kwargs,
         style=Style(
-            show_reasoning=include_reasoning,
+            show_reasoning=reasoning.shown,
             summary=_summary(fields) is not None,
             sealed=REASONING_INCLUDE in _include(fields),
             custom_tools=custom,
         ),
         echo=_echo(fields, sampling, shown, metadata, store),
+        output=_output(fields),
+        reasoning_budget=reasoning.budget,
         previous=previous,
         conversation_id=conversation_id,
         store=store,
@@ -148,14 +150,25 @@ def _refuse(fields: Fields) -> None:
         raise fields.wrong("truncation", "auto or disabled")
     if truncation == "auto":
         log.warning("truncation 'auto' is taken as 'disabled': a prompt that is too long is an error")
+
+
+def _output(fields: Fields) -> OutputFormat | None:
+    """What the text is held to, by this API's own field or by one of those that other servers have for it."""
+    form = _format(fields)
+    if form is not None and form.get("type") == "json_schema" and form.get("schema") is None:
+        raise form.missing("schema")
+    own = None if form is None else read_response_format(form)
+    other = decode_output_format(fields)
+    if own is not None and other is not None:
+        raise InvalidRequestError(
+            f"`text.format` and `{other.param}` both say what the text must be; send one of them.", other.param
+        )
+    return own or other
+
+
+def _format(fields: Fields) -> Fields | None:
     text = fields.fields("text")
-    form = text.fields("format") if text else None
-    if form is not None:
-        kind = form.required_string("type")
-        if kind in ("json_object", "json_schema"):
-            raise unsupported("text.format", f"output of type {kind!r}")
-        if kind != "text":
-            raise form.wrong("type", "one of text, json_object, json_schema")
+    return text.fields("format") if text else None
 
 
 def _input(fields: Fields, *, optional: bool) -> tuple[Item, ...]:
@@ -250,8 +263,6 @@ def _tools(fields: Fields) -> Tools:
 def _function(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
     name, description = tool.required_string("name"), tool.string("description")
     parameters, strict = tool.mapping("parameters"), tool.boolean("strict")
-    if strict:
-        log.warning("The tool %r is strict, but its arguments are not constrained yet", name)
     # Templates read the parameters without asking whether they are there.
     function: dict[str, Any] = {"name": name, "parameters": parameters or {"type": "object", "properties": {}}}
     if description is not None:
@@ -299,7 +310,7 @@ def _echo(
         "service_tier": "default",
         "store": store,
         "temperature": sampling.temperature,
-        "text": {"format": {"type": "text"}, "verbosity": verbosity or "medium"},
+        "text": {"format": _shown_format(fields), "verbosity": verbosity or "medium"},
         "tool_choice": fields.get("tool_choice") or "auto",
         "tools": tools,
         "top_logprobs": 0,
@@ -307,3 +318,11 @@ def _echo(
         "truncation": "disabled",
         "user": fields.string("user"),
     }
+
+
+def _shown_format(fields: Fields) -> dict[str, Any]:
+    form = _format(fields)
+    if form is None or form.get("type") != "json_schema":
+        return {"type": "text" if form is None else form.required_string("type")}
+    repeated = {name: form.get(name) for name in ("name", "schema", "strict", "description")}
+    return {"type": "json_schema", **repeated, "name": form.string("name") or "response"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -420,3 +421,40 @@ def test_a_format_without_calls_has_none_to_demand() -> None:
     name = next(name for name, fmt in FORMATS.items() if fmt.calls is None)
     with pytest.raises(GrammarError, match="has no calls"):
         turn(name, tool_choice="required")
+
+
+@pytest.mark.parametrize(
+    ("fmt", "name", "key", "message"),
+    [
+        ("qwen3_coder", "a b", "x", "The tool 'a b' can't be called: .name: 'a b' can't be written"),
+        ("pythonic", "f", "a b", "The tool 'f' can't be called: 'a b' is no Python keyword"),
+        ("kimi_k2", "f\n", "x", "The tool 'f.n' can't be called: .name"),
+    ],
+)
+def test_names_that_no_call_can_have_are_named(fmt: str, name: str, key: str, message: str) -> None:
+    tools = [tool({"type": "object", "properties": {key: {"type": "string"}}}, name)]
+    with pytest.raises(GrammarError, match=re.escape(message).replace(r"\.n", ".+")):
+        turn(fmt, tools=tools)
+
+
+def test_a_channel_that_the_prompt_begins_goes_on() -> None:
+    tokenizer = letters(FORMATS["gpt_oss"])
+    for begun, rest in (
+        ("<|channel|>", "final<|message|>ab"),
+        ("<|channel|>analysis<|message|>", "Hm.<|end|><|start|>assistant<|channel|>final<|message|>ab"),
+        ("<|channel|>analysis<|message|>Hm", ".<|end|><|start|>assistant<|channel|>final<|message|>ab"),
+    ):
+        prompt = f"<|start|>assistant{begun}"
+        grammar = turn("gpt_oss", tokenizer, tools=None, response=regex("[ab]+"), prompt=prompt)
+        assert allows(grammar, rest, tokenizer), begun
+        assert not allows(grammar, "<|channel|>final<|message|>ab", tokenizer), begun
+
+
+def test_reasoning_may_have_to_come_in_its_channel() -> None:
+    tokenizer = letters(FORMATS["gpt_oss"])
+    grammar = turn("gpt_oss", tokenizer, reasoning="required")
+    final = "<|channel|>final<|message|>ab"
+    assert not allows(grammar, final, tokenizer)
+    for first in ("analysis", "commentary"):
+        text = f"<|channel|>{first}<|message|>Hm.<|end|><|start|>assistant{final}"
+        assert allows(grammar, text, tokenizer) is (first == "analysis")

@@ -7,18 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from unspool.constrained.base import GrammarError
 from unspool.constrained.grammars import Grammar
 from unspool.constrained.turns.calls import HeldTool, Making
 from unspool.constrained.turns.lark import RESPONSE, to_lark
-from unspool.constrained.turns.nodes import Tree
+from unspool.constrained.turns.schemas import Walk
 from unspool.constrained.turns.turn import ReasoningChoice, Turn
 from unspool.constrained.vocabulary import Vocabulary, vocabulary_of
 from unspool.formats.registry import get_format
+from unspool.formats.writer import WriteError, write
+from unspool.message import Message, ToolCall
 from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format
 from unspool.parsing.parser import ToolChoice, turn_tail
 
-__all__ = ["ConstrainedTools", "TurnGrammar", "turn_grammar", "turn_tree"]
+__all__ = ["ConstrainedTools", "TurnGrammar", "turn_grammar", "turn_of"]
 
 ConstrainedTools: TypeAlias = Literal["strict", "envelope", "schema"]
 """What calls are held to that may come but need not: those of strict tools alone to their schema, every call to
@@ -56,6 +59,8 @@ def turn_grammar(
 ) -> TurnGrammar | None:
     """What a model may write after ``prompt``, as a grammar for this tokenizer; ``None`` if that is anything.
 
+    Without a tokenizer (``None``) markers are letters.
+
     ``tools`` (OpenAI function tools), ``tool_choice`` and ``parallel_tool_calls`` are those of the request. A call
     that must come is held to its tool's schema; one that may come is if its tool is ``strict``, otherwise
     ``constrain`` says what it is held to. A named tool is called once. ``reasoning`` says whether the turn may
@@ -66,12 +71,11 @@ def turn_grammar(
     :class:`~unspool.constrained.base.GrammarError` for what the format can't write, ``ValueError`` for a choice
     that names no tool. Where a tool is not strict, what can't be enforced is left out, and ``warnings`` say so.
     """
-    vocabulary = vocabulary_of(tokenizer)
-    fmt = bound(get_format(format), vocabulary=vocabulary.flagged, prompt=prompt)
-    asked = (tools, tool_choice, parallel_tool_calls, constrain, reasoning, response and response.text)
+    vocabulary = None if tokenizer is None else vocabulary_of(tokenizer)
+    fmt = bound(get_format(format), vocabulary=vocabulary.flagged if vocabulary else (), prompt=prompt)
 
     def make() -> TurnGrammar | None:
-        made = turn_tree(
+        turn = turn_of(
             fmt,
             tools=tools,
             tool_choice=tool_choice,
@@ -79,31 +83,35 @@ def turn_grammar(
             constrain=constrain,
             reasoning=reasoning,
             answers=response is not None,
-            prompt=prompt,
         )
-        return None if made is None else _written(*made, vocabulary, response)
+        return None if turn is None else _written(turn, prompt, vocabulary, response)
 
+    if vocabulary is None:
+        return make()
+    asked = (tools, tool_choice, parallel_tool_calls, constrain, reasoning, response and response.text)
     found: TurnGrammar | None = vocabulary.turns.get((fmt, turn_tail(fmt, prompt), json.dumps(asked)), make)
     return found
 
 
 def _written(
-    tree: Tree, held: Sequence[HeldTool], making: Making, vocabulary: Vocabulary, response: Grammar | None
+    turn: Turn, prompt: str | None, vocabulary: Vocabulary | None, response: Grammar | None
 ) -> TurnGrammar:
-    text = to_lark(tree, vocabulary.markers, vocabulary.markers.keys() - vocabulary.flagged)
+    tree = turn.tree(prompt)
+    ids = vocabulary.markers if vocabulary else {}
+    text = to_lark(tree, ids, ids.keys() - vocabulary.flagged if vocabulary else ())
     grammars: list[Any] = [{"name": "turn", "lark_grammar": text}]
     if response is not None:
         first, *others = response.parts
         grammars += [{**first, "name": RESPONSE}, *others]
     return TurnGrammar(
-        json.dumps({"grammars": grammars}, ensure_ascii=False),
-        tuple(making.warnings) + (response.warnings if response else ()),
-        response.schemas if response else (),
-        {tool.name: json.dumps(tool.schema) for tool in held} if making.warnings else {},
+        text=json.dumps({"grammars": grammars}, ensure_ascii=False),
+        warnings=tuple(turn.making.warnings) + (response.warnings if response else ()),
+        schemas=response.schemas if response else (),
+        arguments={tool.name: json.dumps(tool.schema) for tool in turn.tools} if turn.making.warnings else {},
     )
 
 
-def turn_tree(
+def turn_of(
     fmt: Format,
     *,
     tools: Sequence[Mapping[str, Any]] | None,
@@ -112,9 +120,13 @@ def turn_tree(
     constrain: ConstrainedTools,
     reasoning: ReasoningChoice,
     answers: bool,
-    prompt: str | None,
-) -> tuple[Tree, list[HeldTool], Making] | None:
-    """The tree behind :func:`turn_grammar`, the tools that may be called, and what was found wrong with them."""
+    walks: type[Walk] = Walk,
+) -> Turn | None:
+    """What a request holds a turn to; ``None`` if that is nothing.
+
+    ``answers``: content is held to something. ``walks`` makes trees of schemas, for the notation that the turn
+    will be written in.
+    """
     declared = [_function(tool, place) for place, tool in enumerate(tools or ())]
     mode, names = _choice(tool_choice, [function["name"] for function in declared])
     demanded = mode == "required"
@@ -125,19 +137,23 @@ def turn_tree(
     ]
     if mode == "auto" and not answers and constrain == "strict" and not any(tool.strict for tool in held):
         return None
-    if mode == "none" or not held:
+    if fmt.calls is None and demanded:
+        raise GrammarError(f"The format {fmt.name!r} has no calls, so none can be demanded; let it answer freely.")
+    if mode == "none" or not held or fmt.calls is None:
         if not answers:
             return None
         mode, held = "none", []
-    turn = Turn(
+    for tool in held:
+        _check_carried(fmt, tool)
+    return Turn(
         fmt,
         tools=held,
         calls=mode,
         parallel=parallel_tool_calls and not _is_named(tool_choice),
         reasoning=reasoning,
         answers=answers and not demanded,
+        making=Making(walks=walks),
     )
-    return turn.tree(prompt), held, turn.making
 
 
 def _function(tool: Any, place: int) -> Mapping[str, Any]:
@@ -154,6 +170,18 @@ def _held(function: Mapping[str, Any], by_schema: bool) -> HeldTool:
         return HeldTool(function["name"], _OBJECT, strict)
     # Arguments are an object, whatever else the schema leaves open.
     return HeldTool(function["name"], {"type": "object", **schema}, strict)
+
+
+def _check_carried(fmt: Format, tool: HeldTool) -> None:
+    """Raises :class:`GrammarError` for a tool whose name, or a parameter's, no call of the format can have."""
+    properties = tool.schema.get("properties")
+    keys = properties if isinstance(properties, Mapping) else ()
+    call = ToolCall("", tool.name, json.dumps(dict.fromkeys(keys, "x")))
+    try:
+        write(fmt, Message(tool_calls=(call,)))
+    except WriteError as error:
+        reason = str(error).removeprefix("tool_calls[0]").removeprefix(": ")
+        raise GrammarError(f"The tool {tool.name!r} can't be called: {reason}.") from error
 
 
 def _is_named(choice: ToolChoice) -> bool:

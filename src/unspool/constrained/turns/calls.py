@@ -42,16 +42,17 @@ class HeldTool:
 class Making:
     """What is gathered while a turn's tree is made: rules that refer to themselves, and warnings.
 
-    ``marks`` end a turn or a message of it, wherever they stand.
+    ``marks`` end a turn or a message of it, wherever they stand. ``walks`` makes trees of schemas, for a notation.
     """
 
     marks: tuple[str, ...] = ()
+    walks: type[Walk] = Walk
     rules: dict[str, Node] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def walk(self, tool: HeldTool) -> Walk:
         """A walk through the parameters of a tool."""
-        return Walk(
+        return self.walks(
             tool.schema, f"tool {tool.name!r}", strict=tool.strict, rules=self.rules, warnings=self.warnings
         )
 

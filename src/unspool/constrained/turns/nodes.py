@@ -6,8 +6,8 @@ declaration, :mod:`~unspool.constrained.turns.lark` and :mod:`~unspool.constrain
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 
@@ -180,6 +180,9 @@ def behind(node: Node, begun: str) -> Node | None:
     match node:
         case Text(text):
             return Text(text.removeprefix(begun)) if text.startswith(begun) else None
+        case Free(without, _, closer, body, but):
+            ends = any(mark in begun for mark in (*without, closer) if mark)
+            return None if ends or body or but else node
         case Seq((Text(text), *rest)):
             if text.startswith(begun):
                 return seq(text.removeprefix(begun), *rest)
@@ -196,6 +199,24 @@ def behind(node: Node, begun: str) -> Node | None:
             fewer = Many(seq(separator, inner), EMPTY, max(least - 1, 0), None if most is None else most - 1)
             return None if left is None else seq(left, fewer)
     return None
+
+
+def stoppable(node: Node, stops: Sequence[str]) -> Node:
+    """The tree of a turn that may also end before a text that stops a generation.
+
+    A server takes such a token for the end, wherever the grammar allows one, and for no text.
+    """
+    match node:
+        case Text(text):
+            stop = next((stop for stop in stops if stop and text.endswith(stop)), "")
+            return seq(text.removesuffix(stop), maybe(Text(stop))) if stop else node
+        case Free(closer=closer) if closer and closer in stops:
+            return alt((replace(node, closer=""), node))
+        case Seq((*first, last)):
+            return seq(*first, stoppable(last, stops))
+        case Alt(options):
+            return alt(stoppable(option, stops) for option in options)
+    return node
 
 
 def constants(values: Iterable[Any]) -> tuple[Any, ...]:

@@ -25,6 +25,8 @@ _OBJECTS = frozenset(("properties", "required", "additionalProperties"))
 _ARRAYS = frozenset(("items", "minItems", "maxItems"))
 _KNOWN = STRINGS | NUMBERS | _OBJECTS | _ARRAYS
 _KNOWN |= {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions", "$id", "nullable"}
+_SILENT = ANNOTATIONS | {"$ref", "$defs", "definitions", "$id", "nullable"}
+"""The keywords that restrict nothing themselves; what a reference leads to may."""
 Spell: TypeAlias = Callable[[str | None, Node, tuple[str, ...]], Node]
 
 _DEEPEST = 64  # subschemas in one another, none of them through a reference
@@ -84,7 +86,7 @@ class Walk:
         if self.strict:
             raise SchemaError(
                 f"The schema of {self._where} can't be enforced: {keyword!r} at {place}: {reason}. "
-                "Leave it out, or don't make the tool strict.",
+                'Leave it out, or don\'t demand it by "strict".',
                 keyword,
                 pointer(path),
             )
@@ -103,7 +105,7 @@ class Walk:
 
     def value(self, schema: Any, syntax: Syntax, path: Path = ()) -> Node:
         """A value in some syntax."""
-        if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
+        if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str) and _SILENT.issuperset(schema):
             return self._referred(schema["$ref"], syntax, path)
         schema = self.plain(schema, path)
         return alt(self._options(schema, syntax, path))
@@ -120,6 +122,8 @@ class Walk:
         pending: list[Any] = [schema]
         while pending:
             part = pending.pop(0)
+            if part is False:
+                self.refuse("false", path, "no value can satisfy it")
             if not isinstance(part, Mapping) or any(part is other for other in seen):
                 continue
             seen.append(part)
@@ -128,7 +132,15 @@ class Walk:
             if isinstance(part.get("allOf"), list):
                 pending += part["allOf"]
             self._merge(merged, part, path)
+        self._check_others(seen, path)
         return merged
+
+    def _check_others(self, parts: Iterable[Mapping[str, Any]], path: Path) -> None:
+        """Refuses ``additionalProperties`` that would bar properties of another of the merged parts."""
+        names = {name for part in parts for name in _properties(part)}
+        for part in parts:
+            if part.get("additionalProperties", True) is not True and not names <= _properties(part).keys():
+                self.refuse("additionalProperties", path, "it bars properties that are declared beside it")
 
     def _target(self, reference: str, path: Path) -> Any:
         try:
@@ -139,7 +151,7 @@ class Walk:
 
     def _merge(self, merged: dict[str, Any], part: Mapping[str, Any], path: Path) -> None:
         for keyword, value in part.items():
-            if keyword in ANNOTATIONS or keyword in ("$ref", "allOf", "$defs", "definitions", "$id", "nullable"):
+            if keyword in _SILENT or keyword == "allOf":
                 continue
             if keyword not in _KNOWN:
                 self.refuse(keyword, path)
@@ -271,8 +283,7 @@ class Walk:
         ``spell`` puts a key and a value together, ``syntax.member`` unless given.
         """
         spell = spell or syntax.member
-        properties = schema.get("properties")
-        properties = properties if isinstance(properties, Mapping) else {}
+        properties = _properties(schema)
         needed = schema.get("required")
         needed = [name for name in needed if isinstance(name, str)] if isinstance(needed, list) else []
         names = tuple(name for name in dict.fromkeys((*properties, *needed)))
@@ -289,6 +300,12 @@ class Walk:
         if others is not False:
             extra = spell(None, self.value(others, syntax, (*path, "additionalProperties")), names)
         return Members(tuple(members), separator, extra)
+
+
+def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The properties that a schema declares."""
+    found = schema.get("properties")
+    return found if isinstance(found, Mapping) else {}
 
 
 def types_of(schema: Mapping[str, Any]) -> tuple[str, ...] | None:

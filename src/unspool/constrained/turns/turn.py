@@ -68,7 +68,7 @@ class Turn:
         root = self._channels(shape, tail) if isinstance(shape, ChannelCalls) else self._blocks(tail)
         return Tree(root, self.making.rules)
 
-    def _marks(self) -> tuple[str, ...]:
+    def content_marks(self) -> tuple[str, ...]:
         """What content may not hold, since a reader would take it for something else."""
         return compile_grammar(self.fmt, self.calls != "none", False).marks
 
@@ -151,13 +151,15 @@ class Turn:
     def _content_and_calls(self, calls: Node, frame: Frame | None, layout: str, tail: str) -> Node:
         fmt = self.fmt
         if frame is None:
-            return self._before_calls(calls, self._marks())
+            return self._before_calls(calls, self.content_marks())
         opener = self._opened(frame, layout, tail)
         if frame.holds_calls or not frame.close:
             return seq(
-                opener, self._before_calls(calls, self._marks()), frame.close_pad + frame.close + frame.after
+                opener,
+                self._before_calls(calls, self.content_marks()),
+                frame.close_pad + frame.close + frame.after,
             )
-        text = Free((*self._marks(), frame.close), frame.close_pad, frame.close)
+        text = Free((*self.content_marks(), frame.close), frame.close_pad, frame.close)
         return seq(opener, text, frame.after, fmt.before_call, calls)
 
     def _before_calls(self, calls: Node, marks: Sequence[str]) -> Node:
@@ -178,7 +180,7 @@ class Turn:
             closed = "" if frame is None else frame.close_pad + frame.close + frame.after
             opener = maybe(Text(layout)) if frame is None else opener
             return seq(opener, Response(), closed, maybe(Text(fmt.content_end)), end)
-        free = Free(tuple(filter(None, (*self._marks(), closer))), but=self._calls_alike())
+        free = Free(tuple(filter(None, (*self.content_marks(), closer))), but=self._calls_alike())
         if closer:
             after = maybe(Text(frame.after if frame else ""))
             return seq(opener, replace(free, pad=frame.close_pad if frame else "", closer=closer), after, end)
@@ -230,13 +232,15 @@ class Turn:
             else:
                 finals.append(free(layout.content, layout.last))
         final = alt(finals)
+        if self.reasoning == "required" and not layout.reasoning:
+            raise GrammarError(f"The format {self.fmt.name!r} has no reasoning, so none can be demanded.")
         if not between:
             return self._from(final, tail)
         one = alt(between)
         messages = Many(seq(one, layout.next), EMPTY, 0, None)
         first = seq(one, layout.next, messages, final)
         if self.reasoning == "required":
-            return self._from(first, tail)
+            return self._from(seq(between[0], layout.next, messages, final), tail)
         return self._from(alt((final, first)), tail)
 
     def _channel_calls(self, shape: ChannelCalls) -> Node:

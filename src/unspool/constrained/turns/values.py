@@ -165,12 +165,9 @@ class PythonSyntax:
     def anything(self, walk: Walk) -> Node:
         """A literal of any kind."""
         if self._json:
-            return alt((self.string((), frozenset()), *map(self.constant, (True, False, None)), _untyped_json()))
+            others = walk.json({"type": ["number", "array", "object"]})
+            return alt((self.string((), frozenset()), *map(self.constant, (True, False, None)), others))
         return _any_value(self, walk, "python_value")
-
-
-def _untyped_json() -> Node:
-    return Json('{"type": ["number", "array", "object"]}')
 
 
 class RelaxedSyntax:

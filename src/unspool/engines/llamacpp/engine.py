@@ -14,6 +14,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unspool.engines.base import Chunk, ContextOverflowError, EngineError, ModelInfo, Sampling, SamplingError
 from unspool.engines.llamacpp.context import Context
@@ -22,6 +23,9 @@ from unspool.engines.llamacpp.model import Model, Tokenizer
 from unspool.engines.llamacpp.output import Output
 from unspool.engines.llamacpp.sampler import Sampler
 from unspool.engines.llamacpp.slots import Slots
+
+if TYPE_CHECKING:
+    from unspool.constrained import Constraint
 
 _DEFAULT_CONTEXT = 16384
 _MAX_DEFAULT_THREADS = 8
@@ -48,6 +52,8 @@ class LlamaCppEngine:
     Sampling with a seed repeats exactly only for the same batch: other requests running beside one change the
     last digits of its logits.
     """
+
+    constrains = True
 
     def __init__(
         self,
@@ -94,13 +100,15 @@ class LlamaCppEngine:
         atexit.unregister(self._stop)
         await asyncio.to_thread(self._stop)
 
-    async def stream(self, prompt: str | Sequence[int], sampling: Sampling) -> AsyncGenerator[Chunk, None]:
+    async def stream(
+        self, prompt: str | Sequence[int], sampling: Sampling, constraint: Constraint | None = None
+    ) -> AsyncGenerator[Chunk, None]:
         """Generates until a stop; closing the iterator aborts within one token.
 
         Text is tokenized with its special tokens, led by BOS where the model wants it; ids are used as they
         are. Text and ids of a chunk belong together, except that a stop string may cut a token: the part
-        before it comes last, as text without ids. The token that ended the generation is counted, but is in
-        neither.
+        before it comes last, as text without ids. An end token is counted, but is in neither. Where ``constraint``
+        is complete the generation ends without one.
         """
         loaded = self._ready()
         tokenizer = loaded.model.tokenizer
@@ -113,7 +121,7 @@ class LlamaCppEngine:
         request = Request(
             tokens,
             min(len(tokens) + (sampling.max_tokens or context_length), context_length),
-            Sampler(sampling, tokens, tokenizer.size),
+            Sampler(sampling, tokens, tokenizer.size, constraint),
             Output(sampling.stop),
         )
         loaded.loop.submit(request)

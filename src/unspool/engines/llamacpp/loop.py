@@ -222,7 +222,7 @@ class BatchLoop:
             return
         request.tokens.append(token)
         text, ids = request.output.push(token, self._tokenizer.piece(token))
-        if request.output.stopped:
+        if request.output.stopped or request.sampler.is_complete:
             self._end(request, "stop", text, ids)
         elif len(request.tokens) >= request.limit:
             self._end(request, "length", text, ids)

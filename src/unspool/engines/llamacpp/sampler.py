@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspool.constrained.arrays import apply_mask
-from unspool.constrained.base import Constraint, new_mask
+from unspool.constrained.base import Constraint, ConstraintError, new_mask
 from unspool.engines.base import EngineError, Sampling
 
 Logits = npt.NDArray[np.float32]
@@ -24,7 +24,8 @@ class Sampler:
     """The sampling state of one request.
 
     Presence and frequency penalties count generated tokens; the repetition penalty also counts the prompt.
-    With a seed the same logits give the same tokens. Only what ``constraint`` allows is chosen, whatever the bias.
+    With a seed the same logits give the same tokens. Only what ``constraint`` allows is chosen, whatever the bias;
+    it belongs to this sampler.
     """
 
     def __init__(
@@ -42,6 +43,11 @@ class Sampler:
         if sampling.repetition_penalty != 1.0:
             self._seen = np.zeros(vocab_size, np.bool_)
             self._seen[np.fromiter(prompt, np.int64)] = True
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the constraint allows nothing more but an end token."""
+        return self._constraint is not None and self._constraint.is_stopped
 
     def adjust(self, logits: Logits) -> None:
         """Applies penalties, bias and the constraint in place.
@@ -77,9 +83,12 @@ class Sampler:
         return int(ids[min(drawn, last)])
 
     def accept(self, token: int) -> None:
-        """Takes a generated token: counts it for the penalties and moves the constraint on."""
-        if self._constraint is not None:
-            self._constraint.accept(token)
+        """Takes a generated token: counts it for the penalties and moves the constraint on.
+
+        Raises :class:`~unspool.constrained.base.ConstraintError` where the constraint can't go on.
+        """
+        if self._constraint is not None and not self._constraint.accept(token):
+            raise ConstraintError(f"The token {token} was allowed, but is refused.")
         if self._seen is not None:
             self._seen[token] = True
         if self._counts is not None:
