@@ -49,7 +49,10 @@ def read_stream(data: bytes) -> dict[str, Any]:
     assert (error is not None) == (status == "failed"), "an error is followed by a failed response"
     fold = Fold()
     for event in middle:
-        fold.read(event)
+        if event["type"] == "response.in_progress":
+            assert event["response"]["output"] == fold.output, "a heartbeat says what is there"
+        else:
+            fold.read(event)
     response: dict[str, Any] = last["response"]
     assert fold.open is None, "every item is closed"
     assert response["output"] == fold.output

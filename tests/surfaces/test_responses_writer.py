@@ -56,12 +56,21 @@ def test_any_events_make_a_legal_stream_that_folds_to_the_whole_response(
     batches: list[list[Event]], style: Style
 ) -> None:
     writer = stream(style)
-    response = read_stream(b"".join(map(writer.write, batches)) + writer.close())
+    assert writer.heartbeat() == b""
+    response = read_stream(
+        b"".join(writer.write(batch) + writer.heartbeat() for batch in batches) + writer.close()
+    )
     whole = stream(style)
     whole.write([event for batch in batches for event in batch])
     whole.close()
     assert response == whole.response() == writer.response()
-    assert writer.write([ContentDelta("late")]) + writer.close() + writer.error(openai_error("late")) == b""
+    assert (
+        writer.heartbeat()
+        + writer.write([ContentDelta("late")])
+        + writer.close()
+        + writer.error(openai_error("late"))
+        == b""
+    )
 
 
 @given(st.lists(any_event, max_size=20), st.integers(0, 20))

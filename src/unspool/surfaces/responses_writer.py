@@ -114,6 +114,12 @@ class ResponseStream:
         """The end of the stream; writes the finish that is still missing."""
         return self.write([Finish("stop")])
 
+    def heartbeat(self) -> bytes:
+        """A frame that says that the model is still at work; clients' clocks only run on events that they know."""
+        if self.status == "in_progress" and self._sequence:
+            self._frame("response.in_progress", response=self.response())
+        return self._taken()
+
     def error(self, body: Mapping[str, Any]) -> bytes:
         """Ends the stream with an error object instead of a finish."""
         if self._sequence == 0:
