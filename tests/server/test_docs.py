@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.server.serving import served
 from unspool.engines.replay import Recording, ReplayEngine, load_recordings, read_recording
-from unspool.server.storage import MAX_AGE, MAX_BYTES, MAX_RECORDS
+from unspool.server.storage import MAX_AGE, MAX_BYTES, MAX_BYTES_IN_MEMORY, MAX_RECORDS
 from unspool.surfaces import chat, messages, responses
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -79,5 +79,5 @@ def test_the_example_of_the_messages_page_runs() -> None:
 
 def test_what_is_kept_is_as_much_as_the_page_says() -> None:
     assert f"{MAX_RECORDS:,} responses" in RESPONSES
-    assert f"{MAX_BYTES >> 30} GiB" in RESPONSES
+    assert f"{MAX_BYTES >> 30} GiB ({MAX_BYTES_IN_MEMORY >> 20} MiB in memory)" in RESPONSES
     assert f"{MAX_AGE / 86400:.0f} days" in RESPONSES

@@ -223,6 +223,15 @@ def test_too_many_bytes_are_too_much_as_well() -> None:
     assert using(fill, max_records=9, max_bytes=8, clock=Clock()) == [[], [b"1", b"2345"]]
 
 
+def test_a_few_large_records_are_noticed_as_soon_as_many_small_ones() -> None:
+    async def fill(store: SqliteStore) -> int:
+        for number in range(20):
+            await store.put(str(number), b"1" * 10)
+        return sum(map(bool, await store.get([str(number) for number in range(20)])))
+
+    assert using(fill, max_records=10_000, max_bytes=50, clock=Clock()) == 5
+
+
 def test_what_was_not_used_for_long_is_gone() -> None:
     clock = Clock()
 

@@ -14,7 +14,7 @@ import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from unspool.server.storage import MAX_AGE, MAX_BYTES, MAX_RECORDS, StoreError, without_password
+from unspool.server.storage import MAX_AGE, MAX_BYTES, MAX_RECORDS, Since, StoreError, without_password
 
 Connection: TypeAlias = psycopg.AsyncConnection[TupleRow]
 
@@ -46,8 +46,7 @@ class PostgresStore:
         self._max_records = max_records
         self._max_bytes = max_bytes
         self._max_age = max_age
-        self._every = max(1, max_records // 100)
-        self._writes = 0
+        self._since = Since(max_records, max_bytes)
         try:
             with psycopg.connect(url, connect_timeout=_TIMEOUT_SECONDS) as connection:
                 # Two servers that start at once must not make the same table.
@@ -77,7 +76,7 @@ class PostgresStore:
             )
             await database.execute("DELETE FROM unspool_entries WHERE key = %s", (key,))
             await database.execute("INSERT INTO unspool_entries VALUES (%s, 0, %s)", (key, value))
-            await self._forget(database)
+            await self._forget(database, len(value))
 
     async def append(self, key: str, value: bytes) -> bool:
         """Adds an entry to a record."""
@@ -93,7 +92,7 @@ class PostgresStore:
                 "INSERT INTO unspool_entries SELECT %s, max(position) + 1, %s FROM unspool_entries WHERE key = %s",
                 (key, value, key),
             )
-            await self._forget(database)
+            await self._forget(database, len(value))
             return True
 
     async def get(self, keys: Sequence[str]) -> list[list[bytes]]:
@@ -135,10 +134,9 @@ class PostgresStore:
         except (psycopg.Error, PoolTimeout) as error:
             raise StoreError(f"The store failed: {_reason(error)}.") from error
 
-    async def _forget(self, database: Connection) -> None:
+    async def _forget(self, database: Connection, written: int) -> None:
         """Deletes what is too old, and the records used longest ago of what is too much."""
-        self._writes += 1
-        if self._writes % self._every:
+        if not self._since.enough(written):
             return
         await database.execute(f"DELETE FROM unspool_records WHERE NOT {_YOUNG}", (self._max_age,))
         ranked = (

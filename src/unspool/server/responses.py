@@ -73,6 +73,7 @@ class ResponsesApi:
         with _own_words():
             (events,) = await while_connected(request.receive, generation.events())
         writer.write(events)
+        writer.close()
         await answer.keep()
         return json_response(writer.response())
 

@@ -23,6 +23,7 @@ T = TypeVar("T")
 MEMORY = ":memory:"
 MAX_RECORDS = 10_000
 MAX_BYTES = 1 << 30
+MAX_BYTES_IN_MEMORY = 1 << 27
 MAX_AGE = 30 * 24 * 3600.0
 """Seconds since a record was last read or written."""
 
@@ -81,6 +82,23 @@ def data_dir() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "unspool"
 
 
+class Since:
+    """What was written since the last look for what is to be forgotten, which reads all records' sizes."""
+
+    def __init__(self, max_records: int, max_bytes: int) -> None:
+        self._most = (max(1, max_records // 100), max_bytes // 16)
+        self._writes = self._bytes = 0
+
+    def enough(self, written: int) -> bool:
+        """Counts one more write of so many bytes; true when it is time to look again."""
+        self._writes += 1
+        self._bytes += written
+        if self._writes < self._most[0] and self._bytes < self._most[1]:
+            return False
+        self._writes = self._bytes = 0
+        return True
+
+
 class SqliteStore:
     """A store in one file, or in memory. Several servers may share a file.
 
@@ -93,19 +111,20 @@ class SqliteStore:
         path: str | Path = MEMORY,
         *,
         max_records: int = MAX_RECORDS,
-        max_bytes: int = MAX_BYTES,
+        max_bytes: int | None = None,
         max_age: float = MAX_AGE,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Raises :class:`StoreError` if the file can't be opened or is no database."""
+        """``max_bytes`` ``None`` is :data:`MAX_BYTES`, or :data:`MAX_BYTES_IN_MEMORY` there.
+
+        Raises :class:`StoreError` if the file can't be opened or is no database.
+        """
+        self.where = None if str(path) == MEMORY else str(path)
         self._max_records = max_records
-        self._max_bytes = max_bytes
+        self._max_bytes = max_bytes or (MAX_BYTES_IN_MEMORY if self.where is None else MAX_BYTES)
         self._max_age = max_age
         self._clock = clock
-        # Looking for what is to be forgotten reads all records' sizes: not at each write.
-        self.where = None if str(path) == MEMORY else str(path)
-        self._every = max(1, max_records // 100)
-        self._writes = 0
+        self._since = Since(max_records, self._max_bytes)
         self._thread = ThreadPoolExecutor(1, "store")
         try:
             self._database = self._thread.submit(_open, path).result()
@@ -146,7 +165,7 @@ class SqliteStore:
             database.execute("DELETE FROM records WHERE key = ?", (key,))
             database.execute("INSERT INTO records VALUES (?, ?, ?)", (key, self._clock(), len(value)))
             database.execute("INSERT INTO entries VALUES (?, 0, ?)", (key, value))
-            self._forget(database)
+            self._forget(database, len(value))
 
     def _append(self, key: str, value: bytes) -> bool:
         with self._database as database:
@@ -158,7 +177,7 @@ class SqliteStore:
                 return False
             last = "SELECT max(position) + 1 FROM entries WHERE key = ?"
             database.execute(f"INSERT INTO entries VALUES (?, ({last}), ?)", (key, key, value))
-            self._forget(database)
+            self._forget(database, len(value))
             return True
 
     def _get(self, keys: Sequence[str]) -> list[list[bytes]]:
@@ -184,10 +203,9 @@ class SqliteStore:
     def _oldest(self) -> float:
         return self._clock() - self._max_age
 
-    def _forget(self, database: sqlite3.Connection) -> None:
+    def _forget(self, database: sqlite3.Connection, written: int) -> None:
         """Deletes what is too old, and the records used longest ago of what is too much."""
-        self._writes += 1
-        if self._writes % self._every:
+        if not self._since.enough(written):
             return
         database.execute("DELETE FROM records WHERE used < ?", (self._oldest(),))
         ranked = (
