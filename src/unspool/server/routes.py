@@ -96,7 +96,7 @@ async def messages(request: Request) -> Response:
     if asked.stream:
         first = await while_connected(request.receive, generation.start())
         writer = MessageStream(**identity, prompt=generation.prompt)
-        return EventStream(_message_frames(first, generation, writer, request.scope), heartbeat=PING)
+        return EventStream(_message_frames(first, generation, writer, request.scope), heartbeat=lambda: PING)
     (events,) = await while_connected(request.receive, generation.events())
     (stop_sequence,) = generation.stop_sequences
     return Response(message(events, **identity, stop_sequence=stop_sequence), media_type="application/json")
