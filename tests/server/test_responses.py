@@ -210,8 +210,8 @@ def test_what_the_template_objects_to_is_about_the_input() -> None:
 
 
 def test_what_is_wrong_with_a_request_is_named(api: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="web_search") as caught:
-        whole(api, "text", tools=[WEATHER, {"type": "web_search"}])
+    with pytest.raises(openai.BadRequestError, match="mcp") as caught:
+        whole(api, "text", tools=[WEATHER, {"type": "mcp", "server_label": "x"}])
     assert (caught.value.param, caught.value.code) == ("tools[1]", "unsupported_parameter")
     with pytest.raises(openai.NotFoundError) as missing:
         whole(api, "gpt-4")

@@ -253,8 +253,12 @@ def _tools(fields: Fields) -> Tools:
         elif kind == "custom":
             function, repeated = _custom(tool)
             custom.add(repeated["name"])
+        elif kind == "mcp":
+            raise unsupported(tool.path, "a tool of type 'mcp'")
         else:
-            raise unsupported(tool.path, f"a tool of type {kind!r}")
+            # Some clients always send the tools of their vendor's servers, and go on without them.
+            log.warning("%s is left out: tools of type %r don't run here", tool.path, kind)
+            continue
         functions.append(function)
         shown.append(repeated)
     return tuple(functions), shown, frozenset(custom)
@@ -276,9 +280,11 @@ def _function(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
 def _custom(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
     name, description = tool.required_string("name"), tool.string("description")
     form = tool.fields("format")
-    if form is not None and (kind := form.required_string("type")) != "text":
-        raise unsupported(form.path, f"a custom tool's input of type {kind!r}")
-    repeated = {"type": "custom", "name": name, "description": description, "format": {"type": "text"}}
+    kind = "text" if form is None else form.required_string("type")
+    if form is not None and kind != "text":
+        log.warning("%s of type %r is not enforced: the input may be any text", form.path, kind)
+    shown = tool.mapping("format") or {"type": "text"}
+    repeated = {"type": "custom", "name": name, "description": description, "format": shown}
     return custom_input.as_function(name, description), repeated
 
 
