@@ -16,6 +16,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -117,6 +118,11 @@ class Take:
         self._chunking = chunking or Chunking("token" if recording.token_ids else "chars", _DEFAULT_CHARS)
         self._delay = delay
 
+    @cached_property
+    def _pieces(self) -> tuple[Piece, ...]:
+        """How it is cut: the same for every request."""
+        return tuple(_cut(self.recording, self._chunking)) or (("", ()),)
+
     async def start(self) -> None:
         """Nothing to load."""
 
@@ -128,7 +134,7 @@ class Take:
     ) -> AsyncIterator[Chunk]:
         """Plays the recording; ``sampling`` and ``constraint`` are ignored."""
         recording = self.recording
-        pieces = list(_cut(recording, self._chunking)) or [("", ())]
+        pieces = self._pieces
         prompt_tokens = _estimate(prompt)
         for i, (text, token_ids) in enumerate(pieces):
             # A pause even without a delay: others get their turn, and a closed stream is noticed.
