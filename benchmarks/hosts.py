@@ -58,10 +58,11 @@ def open_files() -> int:
 class Host(AbstractContextManager["Host"]):
     """A server that runs until the ``with`` block ends."""
 
-    def __init__(self, build: Build, *arguments: Any) -> None:
+    def __init__(self, build: Build, *arguments: Any, send_buffer: int | None = None) -> None:
+        """``send_buffer``: the bytes that the system may hold of what was sent on a connection, if not its own."""
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, build, arguments), daemon=True)
+        self._process = context.Process(target=_serve, args=(theirs, build, arguments, send_buffer), daemon=True)
         self._process.start()
         theirs.close()
         # The first thing it sends; an end of file here is a server that did not start, and it said why.
@@ -80,8 +81,10 @@ class Host(AbstractContextManager["Host"]):
             self._process.kill()
 
 
-def _serve(pipe: Connection, build: Build, arguments: tuple[Any, ...]) -> None:
+def _serve(pipe: Connection, build: Build, arguments: tuple[Any, ...], send_buffer: int | None) -> None:
     listener = socket.socket()
+    if send_buffer is not None:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
         build(*arguments),

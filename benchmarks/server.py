@@ -41,7 +41,7 @@ from benchmarks.report import table
 from benchmarks.workloads import MARKER, TOOLS, workload
 from unspool.constrained import Constraint
 from unspool.engines.base import Chunk, ModelInfo, Sampling
-from unspool.engines.replay import Take, read_recording
+from unspool.engines.replay import Recording, Take, read_recording
 from unspool.server.app import create_app
 from unspool.server.service import Settings
 
@@ -49,7 +49,7 @@ RATIO = 1.3
 """How many times the bare loop's CPU the server may take for a token."""
 FAMILY = "hermes"
 SMALLEST = 32
-"""Streams that a pass has at least, one after the other if need be."""
+"""Streams that a pass without a delay has at least, one after the other if need be."""
 HELD = 100
 """After how many tokens a stream whose memory is measured stands still."""
 OURS, BARE = "unspool", "bare loop"
@@ -91,22 +91,22 @@ class Held(Take):
                 await asyncio.Event().wait()
 
 
-def engine(tokens: int, delay: float, hold: bool) -> Take:
-    """The answer as an engine: ``delay`` seconds a token; ``hold`` for one that never ends."""
-    pieces = workload(FAMILY, "a", tokens).pieces
-    recording = read_recording(
+def record(family: str, case: str, tokens: int) -> tuple[Recording, str]:
+    """A workload as a recording with tokens, and the end of its prompt."""
+    work = workload(family, case, tokens)
+    return read_recording(
         {
-            "token_pieces": [piece.encode().decode("latin-1") for piece in pieces],
-            "special": [place for place, piece in enumerate(pieces) if re.fullmatch(MARKER, piece)],
-        }
-    )
-    info = ModelInfo("replay", int(time.time()), 131_072)
-    return (Held if hold else Take)(recording, info, None, delay)
+            "token_pieces": [piece.encode().decode("latin-1") for piece in work.pieces],
+            "special": [place for place, piece in enumerate(work.pieces) if re.fullmatch(MARKER, piece)],
+        },
+    ), work.prompt
 
 
 def ours(tokens: int, delay: float, hold: bool) -> Any:
-    """unspool's application."""
-    return create_app(engine(tokens, delay, hold), Settings(format=FAMILY))
+    """unspool's application; ``delay`` is the engine's seconds a token, ``hold`` is for answers that never end."""
+    info = ModelInfo("replay", int(time.time()), 131_072)
+    recording, _ = record(FAMILY, "a", tokens)
+    return create_app((Held if hold else Take)(recording, info, None, delay), Settings(format=FAMILY))
 
 
 def bare(tokens: int, delay: float, hold: bool) -> Any:
@@ -252,7 +252,7 @@ def costs(options: argparse.Namespace) -> list[Cell]:
     given = (options.tokens, options.delay, False)
     with Host(ours, *given) as mine, Host(bare, *given) as other:
         for surface, streams in itertools.product(options.surfaces, options.streams):
-            rounds = max(SMALLEST // streams, 1)
+            rounds = 1 if options.delay else max(SMALLEST // streams, 1)
             best: dict[str, Cost] = {}
             for _ in range(options.passes):
                 for name, host in ((OURS, mine), (BARE, other)):
