@@ -43,16 +43,21 @@ def fault(surface: str, answer: Answer, *, stream: bool, fails: bool) -> str:
     if not answer.ended:
         return f"status {answer.status}, cut off after {len(answer.body)} bytes"
     try:
-        if answer.status == 200 and stream:
-            return _STREAMS[surface](_events(answer.body), fails)
+        if answer.status == 200:
+            return (
+                _STREAMS[surface](_events(answer.body), fails) if stream else _whole(surface, answer.body, fails)
+            )
         body = json.loads(answer.body)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         return f"status {answer.status}, unreadable: {error!r}"
+    return "" if fails and answer.status == 500 and "error" in body else f"status {answer.status}: {body!r:.200}"
+
+
+def _whole(surface: str, body: bytes, fails: bool) -> str:
+    finished = _FINISHES[surface](json.loads(body))
     if fails:
-        return "" if answer.status == 500 and "error" in body else f"status {answer.status} of a failed engine"
-    if answer.status != 200:
-        return f"status {answer.status}: {body!r:.200}"
-    return "" if _WHOLES[surface](body) else "a whole answer without a finish"
+        return "a whole answer of an engine that failed"
+    return "" if finished else "a whole answer without a finish"
 
 
 def _events(body: bytes) -> list[tuple[str, Any]]:
@@ -111,7 +116,7 @@ _STREAMS: Mapping[str, Callable[[list[tuple[str, Any]], bool], str]] = {
     "messages": _messages,
     "responses": _responses,
 }
-_WHOLES: Mapping[str, Callable[[Any], object]] = {
+_FINISHES: Mapping[str, Callable[[Any], object]] = {
     "chat": lambda body: body["choices"][0]["finish_reason"],
     "messages": lambda body: body["stop_reason"],
     "responses": lambda body: body["status"] in ("completed", "incomplete"),
