@@ -104,6 +104,8 @@ def _messages(events: list[tuple[str, Any]], fails: bool) -> str:
 
 
 def _responses(events: list[tuple[str, Any]], fails: bool) -> str:
+    if events.pop() != ("", "[DONE]"):
+        return "no [DONE] at the end"
     kinds = [value["type"] for _, value in events]
     ends = [kind for kind in kinds if kind in ("response.completed", "response.incomplete", "response.failed")]
     if ends != [kinds[-1]]:

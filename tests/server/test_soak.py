@@ -52,6 +52,12 @@ STOP = {"type": "message_stop"}
         ("messages", (OPEN, CLOSE, ENDING, STOP), False, False),
         ("messages", (START, ERROR, STOP), True, False),
         ("messages", (START, OPEN, CLOSE, ENDING, STOP), True, False),
+        ("responses", ({"type": "response.completed"}, "[DONE]"), False, True),
+        ("responses", ({"type": "response.failed"}, "[DONE]"), True, True),
+        ("responses", ({"type": "response.completed"},), False, False),
+        ("responses", ({"type": "response.created"}, "[DONE]"), False, False),
+        ("responses", ({"type": "response.completed"}, {"type": "response.failed"}, "[DONE]"), False, False),
+        ("responses", ({"type": "response.completed"}, "[DONE]"), True, False),
     ],
 )
 def test_a_stream_is_judged(surface: str, data: tuple[Any, ...], fails: bool, legal: bool) -> None:
