@@ -120,7 +120,8 @@ def names(known: tuple[str, ...]) -> Callable[[str], list[str]]:
     return read
 
 
-def _numbers(text: str) -> list[int]:
+def numbers(text: str) -> list[int]:
+    """Reads a list of numbers, separated by commas."""
     return sorted({int(number) for number in text.split(",")})
 
 
@@ -134,7 +135,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         default=list(CASES),
         help="; ".join(f"{k}: {v}" for k, v in CASES.items()),
     )
-    parser.add_argument("--sizes", type=_numbers, default=list(SIZES), help="chunks, comma-separated")
+    parser.add_argument("--sizes", type=numbers, default=list(SIZES), help="chunks, comma-separated")
     parser.add_argument("--full", action="store_true", help=f"also {LARGEST:,} chunks")
     parser.add_argument("--quick", action="store_true", help="fewer passes and no size above 4,000 chunks")
     parser.add_argument("--rounds", type=int, default=1, help="measure all this often, keep the smallest figures")

@@ -236,6 +236,17 @@ def test_a_character_cut_by_a_marker_or_the_end_becomes_a_replacement_character(
     assert message.content == "\ufffd\ufffd"
 
 
+def test_ascii_behind_a_character_that_was_cut_does_not_overtake_it() -> None:
+    tokenizer = byte_level()
+    by_bytes = Detokenizer(tokenizer)
+    ids = {byte: tokenizer.encode(chr(byte)).ids[0] for byte in b"ab"}
+    first = tokenizer.encode("é").ids[0]
+    assert [by_bytes.text(token) for token in (first, ids[ord("a")], ids[ord("b")])] == ["", "\ufffda", "b"]
+    assert by_bytes.text(first) == ""
+    assert by_bytes.flush() == "\ufffd"
+    assert by_bytes.text(ids[ord("a")]) == "a"
+
+
 def test_a_tokenizer_that_cannot_be_hashed_is_read_each_time() -> None:
     class Listed(Pieces):
         __hash__ = None  # type: ignore[assignment]

@@ -15,7 +15,8 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -117,6 +118,11 @@ class Take:
         self._chunking = chunking or Chunking("token" if recording.token_ids else "chars", _DEFAULT_CHARS)
         self._delay = delay
 
+    @cached_property
+    def _chunks(self) -> tuple[Chunk, ...]:
+        """All that is the same for every request."""
+        return tuple(Chunk(*piece) for piece in _cut(self.recording, self._chunking)) or (Chunk(""),)
+
     async def start(self) -> None:
         """Nothing to load."""
 
@@ -128,18 +134,18 @@ class Take:
     ) -> AsyncIterator[Chunk]:
         """Plays the recording; ``sampling`` and ``constraint`` are ignored."""
         recording = self.recording
-        pieces = list(_cut(recording, self._chunking)) or [("", ())]
         prompt_tokens = _estimate(prompt)
-        for i, (text, token_ids) in enumerate(pieces):
+        last = len(self._chunks) - 1
+        for i, chunk in enumerate(self._chunks):
             # A pause even without a delay: others get their turn, and a closed stream is noticed.
             await asyncio.sleep(self._delay)
             if recording.fail_after is not None and i >= recording.fail_after:
                 raise EngineError(f"The recording {recording.id!r} fails here, as it was told to.")
-            if i < len(pieces) - 1:
-                yield Chunk(text, token_ids, prompt_tokens=prompt_tokens)
-        yield Chunk(
-            text,
-            token_ids,
+            if i < last:
+                # The first says how long the prompt is, as engines do.
+                yield chunk if i else replace(chunk, prompt_tokens=prompt_tokens)
+        yield replace(
+            chunk,
             finish_reason=recording.finish_reason,
             prompt_tokens=prompt_tokens,
             completion_tokens=len(recording.token_ids) or _estimate(recording.raw_output),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from unspool.events import (
@@ -23,7 +24,7 @@ from unspool.parsing.reader import Reader
 from unspool.parsing.scanner import pattern
 from unspool.parsing.schema import AnyTool, offered_tools
 from unspool.parsing.signals import Span
-from unspool.parsing.tokens import Detokenizer, sentinels
+from unspool.parsing.tokens import Detokenizer, Tables, sentinels
 from unspool.parsing.turn import turn
 
 ToolChoice: TypeAlias = str | Mapping[str, Any] | None
@@ -60,6 +61,17 @@ _REASONS: dict[str | None, FinishReason] = {
 }
 
 
+@lru_cache(maxsize=64)
+def _with_sentinels(format: Format, tables: Tables) -> tuple[Mapping[str, str], Mapping[int, str], Format]:
+    """The characters that stand for special tokens, by text and by id (``""``: no text), and the format with them.
+
+    Every parser of a served model needs the same.
+    """
+    marks = sentinels(tables.special, strings(format))
+    by_id = {token: marks.get(text, "") for token, text in tables.special.items()}
+    return marks, by_id, map_strings(format, marks)
+
+
 class Parser:
     """Reads one generation of a model.
 
@@ -94,18 +106,16 @@ class Parser:
         offered = offered_tools(tools)
         if tool_choice == "none":
             offered = {}
-        marks: dict[str, str] = {}
+        marks: Mapping[str, str] = {}
         self._detokenizer: Detokenizer | None = None
-        self._marks: dict[int, str] = {}
+        self._marks: Mapping[int, str] = {}
         special: Mapping[int, str] = {}
         if tokenizer is not None:
             self._detokenizer = Detokenizer(tokenizer)
             special = self._detokenizer.special
         shown = format = bound(format, vocabulary=special.values(), prompt=prompt)
-        if tokenizer is not None:
-            marks = sentinels(special, strings(format))
-            self._marks = {token: marks.get(text, "") for token, text in special.items()}
-            shown = map_strings(format, marks)
+        if self._detokenizer is not None:
+            marks, self._marks, shown = _with_sentinels(format, self._detokenizer.tables)
         reader = Reader(
             tools=offered,
             atomic=arguments == "atomic",
@@ -145,10 +155,14 @@ class Parser:
         detokenizer = self._detokenizer
         if detokenizer is None:
             raise ValueError("feed_tokens needs a parser that was built with tokenizer=")
+        marks = self._marks
+        if len(ids) == 1 and ids[0] not in marks:
+            text = detokenizer.text(ids[0])
+            return self.feed(text) if text else []
         out: list[Event] = []
         pending = ""
         for token in ids:
-            mark = self._marks.get(token)
+            mark = marks.get(token)
             if mark is None:
                 pending += detokenizer.text(token)
                 continue

@@ -62,18 +62,18 @@ def _sentence_piece(token: str) -> bytes:
     return token.replace("\u2581", " ").encode("utf-8", "surrogatepass")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """What a tokenizer knows, read once."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """What a tokenizer knows, read once; the same only as itself, so that what is made of it can be kept too."""
 
     special: Mapping[int, str]
     piece: Callable[[int], bytes] | None
     decode: Callable[[Sequence[int]], str]
 
 
-def _read(tokenizer: Any) -> _Tables:
+def _read(tokenizer: Any) -> Tables:
     inner = inner_tokenizer(tokenizer)
-    return _Tables(special_tokens(inner), piece_reader(inner), _decode_text(inner))
+    return Tables(special_tokens(inner), piece_reader(inner), _decode_text(inner))
 
 
 _read_once = lru_cache(maxsize=16)(_read)
@@ -89,9 +89,11 @@ class Detokenizer:
             tables = _read(tokenizer)
         else:
             tables = _read_once(tokenizer)
+        self.tables = tables
         self.special = tables.special
         self._piece = tables.piece
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._cut = False
         self._decode = tables.decode
         self._ids: list[int] = []
         self._shown = ""
@@ -99,15 +101,22 @@ class Detokenizer:
 
     def text(self, token_id: int) -> str:
         """What this token adds to the text; ``""`` while a character is incomplete."""
-        if self._piece is not None:
-            return self._decoder.decode(self._piece(token_id))
-        return self._by_window(token_id)
+        if self._piece is None:
+            return self._by_window(token_id)
+        piece = self._piece(token_id)
+        # Nearly every token; the decoder costs three times as much.
+        if not self._cut and piece.isascii():
+            return piece.decode("ascii")
+        text = self._decoder.decode(piece)
+        self._cut = bool(self._decoder.getstate()[0])
+        return text
 
     def flush(self) -> str:
         """The held rest; a character that was never completed becomes U+FFFD."""
         if self._piece is not None:
             rest = self._decoder.decode(b"", True)
             self._decoder.reset()
+            self._cut = False
             return rest
         rest = self._decode(self._ids)[len(self._shown) :]
         self._ids, self._shown, self._fresh = [], "", 0
