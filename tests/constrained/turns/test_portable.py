@@ -171,5 +171,20 @@ def test_what_stands_beside_a_reference_counts() -> None:
     assert refused(walked(schema)[0], "[null, null]") is not None
 
 
+def test_what_refers_to_itself_may_be_null() -> None:
+    link = {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}], "default": None}
+    node = {"type": "object", "properties": {"next": link}, "required": ["next"], "additionalProperties": False}
+    grammar = walked({**link, "$defs": {"Node": node}})[0]
+    for text in ("null", '{"next": null}', '{"next": {"next": null}}'):
+        assert refused(grammar, text) is None
+    assert refused(grammar, '{"next": {}}') is not None
+
+
+def test_a_reference_to_another_document_is_left_out_with_a_warning() -> None:
+    grammar, warnings = walked({"$ref": "https://example.com/schema.json"}, strict=False)
+    assert "'$ref' at the root" in warnings[0]
+    assert refused(grammar, '{"a": 1}') is None
+
+
 def test_what_is_merely_an_annotation_is_passed_over() -> None:
     assert walked({"type": "integer", "description": "n", "multipleOf": 1, "default": 3})[1] == []

@@ -396,6 +396,43 @@ class TestSchemas:
             assert allows(grammar, text, tokenizer), text
         assert not allows(grammar, text.replace("p70", "p71"), tokenizer)
 
+    @pytest.mark.parametrize("fmt", ["qwen3_coder", "glm45", "minimax_m3", "pythonic", "gemma4"])
+    @pytest.mark.parametrize(
+        "link",
+        [
+            {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}], "default": None},
+            {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}], "type": ["object", "null"]},
+            {"allOf": [{"$ref": "#/$defs/Node"}]},
+        ],
+    )
+    def test_what_refers_to_itself_may_be_null(self, fmt: str, link: Any) -> None:
+        node = {
+            "type": "object",
+            "properties": {"value": {"type": "integer"}, "next": link},
+            "required": ["value"],
+            "additionalProperties": False,
+        }
+        schema = {
+            "type": "object",
+            "properties": {"x": link},
+            "required": ["x"],
+            "additionalProperties": False,
+            "$defs": {"Node": node},
+        }
+        tokenizer = letters(FORMATS[fmt])
+        grammar = turn(fmt, tokenizer, tools=[tool(schema)], tool_choice="required")
+        for value, fits in (
+            ({"value": 1}, True),
+            ({"value": 1, "next": {"value": 2, "next": {"value": 3}}}, True),
+            ({"value": 1, "next": {"value": 2, "next": None}}, "anyOf" in link),
+            (None, "anyOf" in link),
+            ({"value": 1, "next": {"value": "a"}}, False),
+            ({"value": 1, "next": {"next": None}}, False),
+        ):
+            call = unspool.ToolCall("", "f", json.dumps({"x": value}))
+            text = unspool.write(fmt, unspool.Message(tool_calls=(call,)))
+            assert allows(grammar, text, tokenizer) is fits, text
+
     def test_in_any_order_once(self) -> None:
         plain = Letters()
         schema = {

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
 from unspool.constrained.base import SchemaError
 from unspool.constrained.grammars import Grammar
 from unspool.constrained.schema import ANNOTATIONS, json_schema
-from unspool.constrained.subschemas import Path, pointer, resolve
+from unspool.constrained.subschemas import Path, pointer, resolve, steps
 from unspool.constrained.turns.nodes import EMPTY, Json, Many, Member, Members, Node, Ref, alt, constants
 from unspool.constrained.turns.patterns import NUMBER, STRINGS, string_bodies, whole_numbers
 
@@ -105,10 +106,9 @@ class Walk:
 
     def value(self, schema: Any, syntax: Syntax, path: Path = ()) -> Node:
         """A value in some syntax."""
-        if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str) and _SILENT.issuperset(schema):
-            return self._referred(schema["$ref"], syntax, path)
-        schema = self.plain(schema, path)
-        return alt(self._options(schema, syntax, path))
+        if isinstance(schema, Mapping) and _refers(schema):
+            return self._shared(schema, syntax, path)
+        return alt(self._options(self.plain(schema, path), syntax, path))
 
     def plain(self, schema: Any, path: Path) -> dict[str, Any]:
         """The schema without ``$ref`` and ``allOf``, merged from what they bring. Values that exist only."""
@@ -164,15 +164,17 @@ class Walk:
                 else:
                     merged[keyword] = both
 
-    def _referred(self, reference: str, syntax: Syntax, path: Path) -> Node:
-        """A referred value: a rule of its own, since it may refer to itself."""
-        key = id(syntax), reference
+    def _shared(self, schema: Mapping[str, Any], syntax: Syntax, path: Path) -> Node:
+        """A value that a reference leads to: a rule of its own, since that may refer to itself."""
+        key = id(syntax), json.dumps({key: value for key, value in schema.items() if key not in ANNOTATIONS})
         if key not in self._open:
             name = f"shared_{len(self.rules)}"
             self._open[key] = name
             self.rules[name] = EMPTY  # until it is known
-            schema = self.plain({"$ref": reference}, path)
-            self.rules[name] = alt(self._options(schema, syntax, ()))
+            merged = self.plain(schema, path)
+            with suppress(LookupError):
+                path = steps(str(schema.get("$ref")))  # as deep as it is declared, not as it is used
+            self.rules[name] = alt(self._options(merged, syntax, path))
         return Ref(self._open[key])
 
     def _options(
@@ -306,6 +308,20 @@ def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The properties that a schema declares."""
     found = schema.get("properties")
     return found if isinstance(found, Mapping) else {}
+
+
+def _refers(schema: Mapping[str, Any]) -> bool:
+    """Whether a reference stands for the value itself, alone or among others."""
+    branches = [part for key in ("allOf", "anyOf", "oneOf") for part in _listed(schema, key)]
+    return isinstance(schema.get("$ref"), str) or any(
+        isinstance(branch, Mapping) and _refers(branch) for branch in branches
+    )
+
+
+def _listed(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+    """The entries of a keyword that is a list."""
+    found = schema.get(keyword)
+    return found if isinstance(found, list) else []
 
 
 def types_of(schema: Mapping[str, Any]) -> tuple[str, ...] | None:
