@@ -19,6 +19,7 @@ from unspool.constrained.schema import ANNOTATIONS, json_schema
 from unspool.constrained.subschemas import Path, pointer, resolve, steps
 from unspool.constrained.turns.nodes import EMPTY, Json, Many, Member, Members, Node, Ref, alt, constants
 from unspool.constrained.turns.patterns import NUMBER, STRINGS, string_bodies, whole_numbers
+from unspool.constrained.validation import problems
 
 TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 NUMBERS = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
@@ -157,7 +158,7 @@ class Walk:
                 self.refuse(keyword, path)
             elif keyword not in merged:
                 merged[keyword] = value
-            elif merged[keyword] != value:
+            elif not _same(merged[keyword], value):
                 both = _both(keyword, merged[keyword], value)
                 if both is None:
                     self.refuse(keyword, path, "two different ones of it apply")
@@ -218,6 +219,9 @@ class Walk:
         values = [schema["const"]] if keyword == "const" else schema["enum"]
         types = types_of({key: value for key, value in schema.items() if key == "type"})
         fitting = [value for value in values if types is None or not kinds_of(value).isdisjoint(types)]
+        if schema.keys() - {keyword, "type"}:
+            whole = _alone(schema, self.root)
+            fitting = [value for value in fitting if not problems(json.dumps(value), [whole])]
         if not fitting:
             self.refuse(keyword, path, "no value is left of it")
             return [syntax.anything(self)]
@@ -389,8 +393,19 @@ def _both(keyword: str, one: Any, other: Any) -> Any:
         kept += [name for name in others if name == "integer" and "number" in names and name not in kept]
         return kept or None
     if keyword == "enum" and isinstance(one, list) and isinstance(other, list):
-        return [value for value in one if value in other] or None
+        return [value for value in one if any(_same(value, each) for each in other)] or None
     return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are one in JSON Schema, where a truth value is no number."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    return bool(one == other)
 
 
 def schema_of(grammar: Grammar) -> str:
