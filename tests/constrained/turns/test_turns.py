@@ -411,6 +411,58 @@ class TestSchemas:
 
     @pytest.mark.parametrize("fmt", ["qwen3_coder", "glm45", "minimax_m3", "pythonic", "gemma4"])
     @pytest.mark.parametrize(
+        ("schema", "good", "bad"),
+        [
+            ({"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, [{"a": 1}, {"b": 1}, {"b": 2, "a": 1}], [{}]),
+            (
+                {"anyOf": [{"$ref": "#/$defs/A"}, {"properties": {"a": {"const": 3}}}]},
+                [{"a": 1}, {}, {"a": 3}],
+                [{"a": 2}],
+            ),
+            ({"oneOf": [{"$ref": "#/$defs/A"}]}, [{"a": 1}], [{"a": 2}, {}]),
+            ({"const": {"a": 1}}, [{"a": 1}], [{"a": 2}, {"a": 1, "b": 1}, {}]),
+            (
+                {"enum": [{"a": 1}, {"b": 2}, {}, {"a": "x"}]},
+                [{"a": 1}, {"b": 2}, {}],
+                [{"a": 2}, {"a": 1, "b": 2}],
+            ),
+        ],
+    )
+    def test_what_is_said_of_the_arguments_as_a_whole(
+        self, fmt: str, schema: Any, good: list[Any], bad: list[Any]
+    ) -> None:
+        whole = {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+            "additionalProperties": False,
+            **schema,
+            "$defs": {"A": {"properties": {"a": {"const": 1}}, "required": ["a"]}},
+        }
+        tokenizer = letters(FORMATS[fmt])
+        grammar = turn(fmt, tokenizer, tools=[tool(whole)], tool_choice="required")
+        for arguments, fits in [*((each, True) for each in good), *((each, False) for each in bad)]:
+            call = unspool.ToolCall("", "f", json.dumps(arguments))
+            text = unspool.write(fmt, unspool.Message(tool_calls=(call,)))
+            assert allows(grammar, text, tokenizer) is fits, text
+
+    @pytest.mark.parametrize(
+        ("schema", "keyword"),
+        [
+            ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "oneOf"),
+            ({"type": "string"}, "type"),
+            ({"enum": [1, "a"], "type": ["object", "integer", "string"]}, "type"),
+        ],
+    )
+    def test_what_arguments_can_not_be_is_refused(self, schema: Any, keyword: str) -> None:
+        for fmt in ("qwen3_coder", "pythonic", "gemma4", "minimax_m3"):
+            with pytest.raises(SchemaError, match="tool 'f'") as caught:
+                turn(fmt, Letters(), tools=[tool(schema)], tool_choice="required")
+            assert (caught.value.keyword, caught.value.pointer) == (keyword, "")
+            relaxed = turn(fmt, Letters(), tools=[tool(schema, strict=False)], tool_choice="required")
+            assert f"{keyword!r} at the root" in relaxed.warnings[0]
+
+    @pytest.mark.parametrize("fmt", ["qwen3_coder", "glm45", "minimax_m3", "pythonic", "gemma4"])
+    @pytest.mark.parametrize(
         "link",
         [
             {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}], "default": None},

@@ -182,8 +182,7 @@ class Walk:
         self, schema: dict[str, Any], syntax: Syntax, path: Path, among: frozenset[str] = frozenset()
     ) -> Iterable[Node]:
         """What may stand for a value; ``among`` are the types that others in its place may have."""
-        if len(path) > _DEEPEST:
-            raise SchemaError(f"The schema of {self._where} is nested too deeply.", "", pointer(path))
+        self._check_depth(path)
         for keyword in ("anyOf", "oneOf"):
             if isinstance(schema.get(keyword), list):
                 return self._branches(schema, keyword, syntax, path, among)
@@ -195,9 +194,32 @@ class Walk:
             return [syntax.anything(self)]
         return [self._of_type(kind, schema, syntax, path, among) for kind in types]
 
-    def _branches(
-        self, schema: dict[str, Any], keyword: str, syntax: Syntax, path: Path, among: frozenset[str]
-    ) -> Iterable[Node]:
+    def _check_depth(self, path: Path) -> None:
+        if len(path) > _DEEPEST:
+            raise SchemaError(f"The schema of {self._where} is nested too deeply.", "", pointer(path))
+
+    def objects(self, schema: Mapping[str, Any]) -> list[tuple[Path, dict[str, Any]]]:
+        """What a tool's arguments may be: objects without branches, each with its place in the tool's schema."""
+        merged = self.plain(schema, ())
+        found = self._objects(merged, ())
+        if not found:
+            self.refuse("type", (), "arguments are an object, which it does not allow")
+        return found or [((), {"type": "object"})]
+
+    def _objects(self, schema: dict[str, Any], path: Path) -> list[tuple[Path, dict[str, Any]]]:
+        self._check_depth(path)
+        for keyword in ("anyOf", "oneOf"):
+            if isinstance(schema.get(keyword), list):
+                branches = enumerate(self._merged(schema, keyword, path))
+                return [
+                    each for number, branch in branches for each in self._objects(branch, (*path, keyword, number))
+                ]
+        if "enum" in schema or "const" in schema:
+            return [(path, _exactly(value)) for value in self._fitting(schema) if isinstance(value, Mapping)]
+        return [(path, schema)] if "object" in (types_of(schema) or TYPES) else []
+
+    def _merged(self, schema: dict[str, Any], keyword: str, path: Path) -> list[dict[str, Any]]:
+        """The branches under a keyword, each with what stands beside it."""
         rest = {key: value for key, value in schema.items() if key != keyword}
         branches = [
             self.plain({"allOf": [branch, rest]}, (*path, keyword, number))
@@ -206,7 +228,13 @@ class Walk:
         kinds = [_overlapping(types_of(branch) or TYPES) for branch in branches]
         if keyword == "oneOf" and any(a & b for n, a in enumerate(kinds) for b in kinds[:n]):
             self.refuse(keyword, path, "its branches are not of different types")
-        among = among.union(*kinds)
+        return branches
+
+    def _branches(
+        self, schema: dict[str, Any], keyword: str, syntax: Syntax, path: Path, among: frozenset[str]
+    ) -> Iterable[Node]:
+        branches = self._merged(schema, keyword, path)
+        among = among.union(*(_overlapping(types_of(branch) or TYPES) for branch in branches))
         options: list[Node] = []
         for number, branch in enumerate(branches):
             options += self._options(branch, syntax, (*path, keyword, number), among)
@@ -215,6 +243,14 @@ class Walk:
     def _constants(
         self, schema: dict[str, Any], syntax: Syntax, path: Path, among: frozenset[str]
     ) -> Iterable[Node]:
+        fitting = self._fitting(schema)
+        if not fitting:
+            self.refuse("const" if "const" in schema else "enum", path, "no value is left of it")
+            return [syntax.anything(self)]
+        return [syntax.constant(value, in_text=len(among) > 1) for value in constants(fitting)]
+
+    def _fitting(self, schema: Mapping[str, Any]) -> list[Any]:
+        """The values that a schema lists and allows."""
         keyword = "const" if "const" in schema else "enum"
         values = [schema["const"]] if keyword == "const" else schema["enum"]
         types = types_of({key: value for key, value in schema.items() if key == "type"})
@@ -222,10 +258,7 @@ class Walk:
         if schema.keys() - {keyword, "type"}:
             whole = _alone(schema, self.root)
             fitting = [value for value in fitting if not problems(json.dumps(value), [whole])]
-        if not fitting:
-            self.refuse(keyword, path, "no value is left of it")
-            return [syntax.anything(self)]
-        return [syntax.constant(value, in_text=len(among) > 1) for value in constants(fitting)]
+        return fitting
 
     def _of_type(
         self, kind: str, schema: dict[str, Any], syntax: Syntax, path: Path, among: frozenset[str]
@@ -343,6 +376,16 @@ def types_of(schema: Mapping[str, Any]) -> tuple[str, ...] | None:
         if not keywords.isdisjoint(schema):
             return (kind,)
     return None
+
+
+def _exactly(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema that allows this object alone."""
+    return {
+        "type": "object",
+        "properties": {key: {"const": member} for key, member in value.items()},
+        "required": list(value),
+        "additionalProperties": False,
+    }
 
 
 def _overlapping(types: Iterable[str]) -> frozenset[str]:
