@@ -126,7 +126,6 @@ def test_other_json_is_not(text: str) -> None:
         ({"type": "array", "minItems": "2"}, "minItems", "", "no number that it could be"),
         ({"type": "string", "maxLength": 2.5}, "maxLength", "", "no number that it could be"),
         ({"type": "integer", "maximum": None}, "maximum", "", "no number that it could be"),
-        ({"type": "integer", "minimum": float("inf")}, "minimum", "", "no number that it could be"),
         ({"type": "integer", "enum": 7}, "enum", "", "no list"),
         ({"uniqueItems": True}, "uniqueItems", "", "no equivalent"),
     ],
@@ -141,6 +140,14 @@ def test_what_can_t_be_said_is_refused_or_left_out_with_a_warning(
     grammar, warnings = walked(schema, strict=False)
     assert any(keyword in warning for warning in warnings)
     assert refused(grammar, {"string": '"abx"', "integer": "7"}.get(str(schema.get("type")), "[1, 1, 1]")) is None
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_is_no_json_is_refused(strict: bool) -> None:
+    schema = {"type": "array", "items": {"minimum": float("inf")}}
+    with pytest.raises(SchemaError, match="the answer: The schema is not JSON: 'minimum' at /items") as error:
+        walked(schema, strict=strict)
+    assert (error.value.keyword, error.value.pointer) == ("minimum", "/items")
 
 
 @pytest.mark.parametrize(

@@ -378,6 +378,104 @@ class TestSchemas:
         assert relaxed.warnings
         assert f"{keyword!r} at {pointer}" in relaxed.warnings[0]
 
+    @pytest.mark.parametrize("fmt", ["qwen3_coder", "minimax_m3", "pythonic", "gemma4"])
+    @pytest.mark.parametrize(
+        ("schema", "keyword", "reason"),
+        [
+            ({"type": "array", "minItems": "x"}, "minItems", "no number that it could be"),
+            ({"type": "array", "minItems": None}, "minItems", "no number that it could be"),
+            ({"type": "array", "maxItems": 10**10}, "maxItems", "more than the 1000000000 repetitions"),
+            ({"type": "array", "minItems": 3, "maxItems": 2}, "maxItems", "less than minItems"),
+            ({"type": "array", "items": [{}]}, "items", "no schema"),
+            ({"enum": 5}, "enum", "no list"),
+            ({"type": ["integer", "string"], "minimum": "x"}, "minimum", "no number that it could be"),
+            ({"type": "integer", "minimum": "5"}, "minimum", "no number that it could be"),
+            ({"type": "integer", "multipleOf": 0}, "multipleOf", "no number that it could be"),
+            ({"type": "integer", "minimum": 10**20}, "minimum", "integer range"),
+            ({"type": "number", "minimum": 3, "maximum": 2}, "minimum", "greater than maximum"),
+            ({"type": "object", "properties": [1]}, "properties", "no object"),
+            ({"type": "object", "required": "a"}, "required", "no list of names"),
+            ({"type": "object", "additionalProperties": 1}, "additionalProperties", "no schema"),
+            ({"type": "strin"}, "type", "no type"),
+            ({"type": 5}, "type", "no type"),
+            ({"type": []}, "type", "no type"),
+            ({"anyOf": {}}, "anyOf", "no list of schemas"),
+            ({"anyOf": []}, "anyOf", "no list of schemas"),
+            ({"anyOf": ["x"]}, "anyOf", "no list of schemas"),
+            ({"allOf": {}}, "allOf", "no list of schemas"),
+            ({"$ref": 5}, "$ref", "no text"),
+            ({"$ref": "#"}, "$ref", "no finite value"),
+            (5, "schema", "no schema"),
+            ({"type": "string", "pattern": "a("}, "pattern", "unclosed group"),
+            ({"type": "string", "pattern": r"(a)\1"}, "pattern", "backreferences"),
+            ({"type": "string", "pattern": "a(?=b)"}, "pattern", "look-around"),
+            ({"type": "string", "pattern": 5}, "pattern", "no text"),
+            ({"type": "string", "pattern": "^a$", "minLength": 2}, "pattern", "no text"),
+            ({"type": "string", "minLength": 3, "maxLength": 2}, "maxLength", "less than minLength"),
+        ],
+    )
+    def test_what_means_nothing_is_refused_or_said(self, fmt: str, schema: Any, keyword: str, reason: str) -> None:
+        whole = {"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": False}
+        with pytest.raises(SchemaError, match=f"tool 'f'.*{reason}") as caught:
+            turn(fmt, Letters(), tools=[tool(whole)], tool_choice="required")
+        assert (caught.value.keyword, caught.value.pointer) == (keyword, "/properties/x")
+        relaxed = turn(fmt, Letters(), tools=[tool(whole, strict=False)], tool_choice="required")
+        assert f"{keyword!r} at /properties/x" in relaxed.warnings[0]
+        LLGuidanceConstraint(relaxed, Letters())
+
+    @pytest.mark.parametrize("fmt", ["qwen3_coder", "minimax_m3", "pythonic", "gemma4"])
+    @pytest.mark.parametrize("schema", [{"enum": [float("nan")]}, {"const": "\ud800"}])
+    def test_what_is_no_json_is_refused(self, fmt: str, schema: Any) -> None:
+        tools = [tool({"type": "object", "properties": {"x": schema}}, strict=False)]
+        with pytest.raises(SchemaError, match=r"tool 'f': The schema is not JSON: '\w+' at /properties/x"):
+            turn(fmt, Letters(), tools=tools, tool_choice="required")
+
+    @pytest.mark.parametrize(
+        ("fmt", "schema"),
+        [
+            ("pythonic", {"type": "string", "pattern": "^a\nb$"}),
+            ("pythonic", {"type": "string", "pattern": '^"x"$'}),
+            ("qwen3_coder", {"type": "array", "items": {"type": "string", "pattern": '^"x"$'}}),
+            ("qwen3_coder", {"type": "array", "items": {"type": "string", "pattern": r"^\\$"}}),
+        ],
+    )
+    def test_a_pattern_that_no_string_can_spell_is_refused(self, fmt: str, schema: Any) -> None:
+        whole = {"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": False}
+        with pytest.raises(SchemaError, match=r"'pattern' at /properties/x.*no text satisfies it"):
+            turn(fmt, Letters(), tools=[tool(whole)], tool_choice="required")
+
+    def test_of_two_quotes_the_one_is_left_that_a_pattern_does_not_need(self) -> None:
+        entries = {"type": "array", "items": {"type": "string", "pattern": "^'x'$"}}
+        whole = {"type": "object", "properties": {"x": entries}, "required": ["x"], "additionalProperties": False}
+        grammar = turn("seed_oss", Letters(), tools=[tool(whole)], tool_choice="required")
+        call = "<seed:tool_call>\n<function=f>\n<parameter=x>{}</parameter>\n</function>\n</seed:tool_call>"
+        assert allows(grammar, call.format("""["'x'"]"""), Letters())
+        begun = call.partition("{}")[0] + "['"
+        assert str(refused(grammar, Letters(), begun)).startswith(f"token {len(begun) - 1} of")
+
+    @pytest.mark.parametrize(
+        ("pattern", "good", "bad"),
+        [
+            (r"^\d\w\s$", ["1a ", "9_\u2003"], ["\u0663a ", "1\xe9 "]),
+            (r"^[\d.]+[\w-]$", ["1.a", "1.-"], ["\u0663a", "1\xe9"]),
+            (r"^\D\W\S$", ["\u0663\xe9a"], ["1\xe9a", "aaa", "a- "]),
+            (r"^[\D][\W]$", ["\u0663\xe9"], ["1\xe9", "aa"]),
+            (r"^[^\d]\\d$", ["\u0663\\d"], ["1\\d", "a1"]),
+        ],
+    )
+    def test_classes_of_characters_are_those_of_json_schema(
+        self, pattern: str, good: list[str], bad: list[str]
+    ) -> None:
+        schema = {"type": "string", "pattern": pattern}
+        assert parameters(schema, *good) == [True] * len(good)
+        assert parameters(schema, *bad) == [False] * len(bad)
+        held = json_schema(schema)
+        for text in good + bad:
+            written = json.dumps(text, ensure_ascii=False)
+            constraint = LLGuidanceConstraint(held, Letters(), end_tokens=[])
+            fits = all(map(constraint.accept, written.encode())) and constraint.may_end
+            assert fits is (text in good), text
+
     def test_of_json_llguidance_decides(self) -> None:
         schema = {"type": "object", "properties": {"x": {"not": {"const": 1}}}, "required": ["x"]}
         with pytest.raises(SchemaError, match=r"tool 'f': .*'not' at /properties/x") as caught:

@@ -130,7 +130,7 @@ def _named_call(shape: NamedCalls, tool: HeldTool, making: Making) -> Node:
     }
     if isinstance(shape.arguments, RelaxedArguments):
         syntax = RelaxedSyntax(shape.arguments.quote)
-        value = alt(syntax.container(walk, "object", schema, path) for path, schema in walk.objects(tool.schema))
+        value = alt(syntax.container(walk, "object", schema, path) for path, schema in walk.objects())
     else:
         before = shape.arguments.written_before if isinstance(shape.arguments, JsonArguments) else ""
         value = seq(before, walk.json(tool.schema), shape.arguments.written_after)
@@ -147,8 +147,7 @@ def _tagged_call(shape: TaggedCalls, tool: HeldTool, making: Making) -> Node:
     layout, walk = shape.written, making.walk(tool)
     syntax = TaggedSyntax(shape, making.marks)
     node = alt(
-        _or_empty(walk.members(schema, syntax, path, EMPTY), layout.empty)
-        for path, schema in walk.objects(tool.schema)
+        _or_empty(walk.members(schema, syntax, path, EMPTY), layout.empty) for path, schema in walk.objects()
     )
     if shape.call_open:
         header = _filled(layout.name, {"name": Text(attribute(shape, tool.name)), "number": _INDEX})
@@ -176,9 +175,7 @@ def _element_call(shape: ElementCalls, tool: HeldTool, making: Making) -> Node:
     def spell(key: str | None, value: Node, names: tuple[str, ...]) -> Node:
         return seq(syntax.member(key, value, names), shape.layout)
 
-    parameters = alt(
-        walk.members(schema, syntax, path, EMPTY, spell) for path, schema in walk.objects(tool.schema)
-    )
+    parameters = alt(walk.members(schema, syntax, path, EMPTY, spell) for path, schema in walk.objects())
     opener = f'{shape.call_open}{shape.name_attribute}="{tool.name}">'
     return seq(opener, shape.layout, parameters, shape.call_close)
 
@@ -187,8 +184,7 @@ def _python_call(shape: PythonCalls, tool: HeldTool, making: Making) -> Node:
     walk = making.walk(tool)
     syntax = PythonSyntax(shape)
     keywords = alt(
-        walk.members(schema, syntax, path, Text(", "), syntax.keyword)
-        for path, schema in walk.objects(tool.schema)
+        walk.members(schema, syntax, path, Text(", "), syntax.keyword) for path, schema in walk.objects()
     )
     return seq(tool.name, "(", keywords, ")")
 
