@@ -170,7 +170,14 @@ def _response(output: OutputFormat | None) -> Grammar | None:
 def _constraint(
     form: Format, tokenizer: Any, prompt: str | None, budget: int | None, grammar: Grammar | None
 ) -> Constraint | None:
-    from unspool.constrained import LLGuidanceConstraint, ThinkingConstraint, new_mask, reasoning_tracker
+    from unspool.constrained import (
+        ConstraintError,
+        GrammarError,
+        LLGuidanceConstraint,
+        ThinkingConstraint,
+        new_mask,
+        reasoning_tracker,
+    )
     from unspool.constrained.vocabulary import vocabulary_of
 
     inner = None if grammar is None else LLGuidanceConstraint(grammar, tokenizer)
@@ -187,8 +194,11 @@ def _constraint(
             covers="turn" if inner is not None else covers,
         )
     if constraint is not None:
-        # The first mask is the slowest; whoever generates beside this one must not wait for it.
-        constraint.mask(new_mask(constraint.vocab_size))
+        try:
+            # The first mask is the slowest; whoever generates beside this one must not wait for it.
+            constraint.mask(new_mask(constraint.vocab_size))
+        except ConstraintError as error:
+            raise GrammarError(str(error)) from error
     return constraint
 
 
