@@ -285,6 +285,17 @@ def test_a_vocabulary_that_cannot_be_read_is_a_501() -> None:
     assert (caught.value.status, caught.value.code) == (501, "unsupported_parameter")
 
 
+@pytest.mark.parametrize("mode", ["required", "auto"])
+def test_a_tool_whose_grammar_can_not_be_compiled_is_named(mode: ChoiceMode) -> None:
+    # llguidance runs out of fuel: JSON has to spell each quote of it by an escape.
+    hard = {"type": "object", "properties": {"a": {"type": "string", "pattern": '^"[^"]*"$'}}}
+    tools = [tool("f", strict=True), tool("g", hard, strict=True), tool("h", strict=True)]
+    with pytest.raises(InvalidRequestError, match="The grammar can't be compiled: fuel exhausted") as caught:
+        held(*tools, mode=mode, output=None if mode == "required" else JSON)
+    assert caught.value.param == "tools[1].function.parameters"
+    assert caught.value.code == "invalid_grammar"
+
+
 def test_a_grammar_that_can_not_go_on_is_the_requests_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     def mask(self: LLGuidanceConstraint, out: Mask) -> bool:
         raise ConstraintError("The grammar can't go on here: too many items.")
