@@ -294,6 +294,11 @@ class TestSchemas:
             ({"type": "string", "pattern": "^a|b$"}, ["ac", "cb"], ["ca", "bc"]),
             ({"type": "string", "pattern": r"^[a/$^]\.$"}, ["a.", "/.", "$."], ["ab", "a"]),
             ({"type": "string", "format": "date"}, ["2024-02-28"], ["2024-13-01", "x", "2023-02-30"]),
+            (
+                {"type": "array", "items": {"type": "string", "minLength": 2, "maxLength": 3}},
+                [r'["a\"b"]', r'["\u00e9\\"]', r'["\ud83d\ude00a"]'],
+                [r'["\""]', r'["\ud83d\ude00"]', r'["\ud83da"]', r'["ab\n\n"]'],
+            ),
             ({"type": "array", "items": {"type": "integer"}, "maxItems": 1}, ["[]", "[1]", "[ 1 ]"], ["[1, 2]"]),
             (
                 {"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a"]},
@@ -318,6 +323,11 @@ class TestSchemas:
         [
             ({"type": "string"}, ['"a"', r'"\n\"\\"'], ["a", "'a'"]),
             ({"type": "string", "pattern": "^a+$"}, ['"aa"'], ['"b"', r'"\u0061"']),
+            (
+                {"type": "string", "minLength": 2, "maxLength": 3},
+                [r'"a\"b"', r'"\n\\"', '"abc"'],
+                [r'"\""', '"a"', r'"ab\n\n"', '"abcd"'],
+            ),
             ({"type": ["boolean", "null"]}, ["True", "None"], ["true", "null"]),
             ({"enum": ["a", True]}, ['"a"', "True"], ["a"]),
             ({"type": "array", "items": {"type": "number"}}, ["[]", "[1, 2.5]"], ["[True]"]),

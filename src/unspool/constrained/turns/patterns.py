@@ -71,6 +71,15 @@ def string_bodies(schema: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def length_alone(bodies: tuple[str, ...]) -> str | None:
+    """The repetition, such as ``{2,5}``, if these expressions demand nothing but how many characters there are."""
+    found = _LENGTH.fullmatch(bodies[0]) if len(bodies) == 1 else None
+    return found and found[1]
+
+
+_LENGTH = re.compile(r"\(\?s:\.(\{\d+,\d*\})\)")
+
+
 def anywhere(pattern: Any) -> str:
     """An expression for texts in which a pattern is found; its anchors at both ends are known.
 
