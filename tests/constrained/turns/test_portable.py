@@ -193,5 +193,11 @@ def test_a_reference_to_another_document_is_left_out_with_a_warning() -> None:
     assert refused(grammar, '{"a": 1}') is None
 
 
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    chain = {f"D{n}": {"type": "array", "items": {"$ref": f"#/$defs/D{n + 1}"}} for n in range(300)}
+    with pytest.raises(SchemaError, match="The schema of the answer is nested too deeply"):
+        walked({"$ref": "#/$defs/D0", "$defs": {**chain, "D300": {}}})
+
+
 def test_what_is_merely_an_annotation_is_passed_over() -> None:
     assert walked({"type": "integer", "description": "n", "multipleOf": 1, "default": 3})[1] == []

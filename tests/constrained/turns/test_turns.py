@@ -440,6 +440,19 @@ class TestSchemas:
         with pytest.raises(SchemaError, match=r"tool 'f': The schema is not JSON: '\w+' at /properties/x"):
             turn(fmt, Letters(), tools=tools, tool_choice="required")
 
+    @pytest.mark.parametrize("fmt", ["qwen3_coder", "minimax_m3", "pythonic", "gemma4"])
+    def test_what_is_nested_too_deeply_is_refused(self, fmt: str) -> None:
+        nested: dict[str, Any] = {"type": "null"}
+        for _ in range(100):
+            nested = {"type": "array", "items": nested}
+        chain = {
+            f"D{n}": {"type": "object", "properties": {"a": {"$ref": f"#/$defs/D{n + 1}"}}} for n in range(300)
+        }
+        for member, defined in ((nested, {}), ({"$ref": "#/$defs/D0"}, {**chain, "D300": {}})):
+            schema = {"type": "object", "properties": {"a": member}, "$defs": defined}
+            with pytest.raises(SchemaError, match="The schema of tool 'f' is nested too deeply"):
+                turn(fmt, Letters(), tools=[tool(schema)], tool_choice="required")
+
     @pytest.mark.parametrize(
         ("fmt", "schema"),
         [

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from unspool.constrained.base import GrammarError
+from unspool.constrained.base import GrammarError, SchemaError
 from unspool.constrained.turns.nodes import EMPTY, Many, Members, Node, Regex, Text, alt, seq
 from unspool.constrained.turns.schemas import Walk
 from unspool.constrained.turns.values import ElementSyntax, PythonSyntax, RelaxedSyntax, TaggedSyntax
@@ -65,7 +65,7 @@ def calls_node(fmt: Format, tools: Sequence[HeldTool], making: Making, *, parall
     shape = fmt.calls
     if shape is None:
         raise GrammarError(f"The format {fmt.name!r} has no calls; use one that has.")
-    one = alt(_MAKERS[type(shape)](shape, tool, making) for tool in tools)
+    one = alt(_made(shape, tool, making) for tool in tools)
     return around(fmt, shape, one, parallel=parallel)
 
 
@@ -99,7 +99,14 @@ def body_node(body: JsonArguments | JsonCalls | NamedCalls | TaggedCalls, tool: 
     """What a message that is a call to this tool holds."""
     if isinstance(body, JsonArguments):
         return seq(body.written_before, making.walk(tool).json(tool.schema), body.written_after)
-    return _MAKERS[type(body)](body, tool, making)
+    return _made(body, tool, making)
+
+
+def _made(shape: Calls, tool: HeldTool, making: Making) -> Node:
+    try:
+        return _MAKERS[type(shape)](shape, tool, making)
+    except RecursionError as error:
+        raise SchemaError(f"The schema of tool {tool.name!r} is nested too deeply.") from error
 
 
 def _json_frame(shape: JsonCalls, inside: Node) -> Node:

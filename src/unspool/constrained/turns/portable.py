@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import ceil, floor
 from typing import Any
 
-from unspool.constrained.base import GrammarError
+from unspool.constrained.base import GrammarError, SchemaError
 from unspool.constrained.subschemas import Path
 from unspool.constrained.turns.keywords import LIMITS
 from unspool.constrained.turns.nodes import Free, Node, Regex, Seq, seq
@@ -42,10 +42,13 @@ class PortableWalk(Walk):
 
     def json(self, schema: Any, path: Path = ()) -> Node:
         """A value as JSON."""
-        if schema is self.root:
-            self.settle()
-            schema = self.root
-        return self.value(schema, self._json, path)
+        if schema is not self.root:
+            return self.value(schema, self._json, path)
+        self.settle()
+        try:
+            return self.value(self.root, self._json, path)
+        except RecursionError as error:
+            raise SchemaError(f"The schema of {self._where} is nested too deeply.") from error
 
     def unsayable(self, schema: Mapping[str, Any]) -> dict[str, str]:
         """What can't be said without calculating, too."""
