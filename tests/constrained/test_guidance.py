@@ -125,6 +125,21 @@ class TestGrammars:
         with pytest.raises(GrammarError, match="EBNF"):
             ebnf('root ::= "a')
 
+    def test_a_panic_of_llguidance_is_told_without_its_stack(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Panicking:
+            def __init__(self, *arguments: Any, **options: Any) -> None: ...
+
+            def is_error(self) -> bool:
+                return True
+
+            def get_error(self) -> str:
+                return "panic: assertion failed\n<backtrace>\n   0: <unknown>\n"
+
+        grammar = regex("a")
+        monkeypatch.setattr("llguidance.LLMatcher", Panicking)
+        with pytest.raises(GrammarError, match=r"^The grammar can't be compiled: panic: assertion failed$"):
+            LLGuidanceConstraint(grammar, Letters())
+
     def test_a_wrong_grammar_names_its_place(self) -> None:
         with pytest.raises(GrammarError, match=r"(?s)Lark grammar can.t be used: .*nothing"):
             lark("start: nothing")

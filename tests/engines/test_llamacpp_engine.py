@@ -20,7 +20,15 @@ import pytest
 from unspool.constrained import Constraint, ConstraintError, LLGuidanceConstraint, choice, json_schema, regex
 from unspool.constrained.base import Mask
 from unspool.constrained.vocabulary import vocabulary_of
-from unspool.engines.base import Chunk, ContextOverflowError, Engine, EngineError, Sampling, SamplingError
+from unspool.engines.base import (
+    Chunk,
+    ConstraintFailedError,
+    ContextOverflowError,
+    Engine,
+    EngineError,
+    Sampling,
+    SamplingError,
+)
 from unspool.engines.llamacpp import LlamaCppEngine, library
 from unspool.engines.llamacpp.context import Context
 from unspool.engines.llamacpp.loop import BatchLoop
@@ -615,7 +623,7 @@ class TestConstraints:
             )
 
         good, bad = run(both())
-        assert isinstance(bad, EngineError)
+        assert isinstance(bad, ConstraintFailedError)
         assert "The grammar can't go on here." in str(bad)
         assert isinstance(good, list)
         check_whole(engine, good)

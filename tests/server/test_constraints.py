@@ -8,11 +8,14 @@ import pytest
 
 import unspool
 from tests.constrained.vocabularies import Letters, takes
-from unspool.constrained import Constraint
+from unspool.constrained import Constraint, ConstraintError, LLGuidanceConstraint
+from unspool.constrained.base import Mask
 from unspool.constrained.vocabulary import vocabulary_of
+from unspool.engines.base import ConstraintFailedError
 from unspool.message import Message, ToolCall
 from unspool.parsing.declaration import RegionCalls
 from unspool.server.constraints import Demands, Held, hold
+from unspool.server.errors import describe
 from unspool.surfaces.conversation import ChoiceMode, Conversation, ToolChoice, Turn
 from unspool.surfaces.errors import InvalidRequestError
 from unspool.surfaces.output_format import OutputFormat
@@ -280,3 +283,31 @@ def test_a_vocabulary_that_cannot_be_read_is_a_501() -> None:
     with pytest.raises(InvalidRequestError, match="This server can't constrain its output") as caught:
         hold(unspool.get_format("hermes"), Unreadable(), PROMPT, Demands(talk(), output=JSON), 1)
     assert (caught.value.status, caught.value.code) == (501, "unsupported_parameter")
+
+
+@pytest.mark.parametrize("mode", ["required", "auto"])
+def test_a_tool_whose_grammar_can_not_be_compiled_is_named(mode: ChoiceMode) -> None:
+    # llguidance runs out of fuel: JSON has to spell each quote of it by an escape.
+    hard = {"type": "object", "properties": {"a": {"type": "string", "pattern": '^"[^"]*"$'}}}
+    tools = [tool("f", strict=True), tool("g", hard, strict=True), tool("h", strict=True)]
+    with pytest.raises(InvalidRequestError, match="The grammar can't be compiled: fuel exhausted") as caught:
+        held(*tools, mode=mode, output=None if mode == "required" else JSON)
+    assert caught.value.param == "tools[1].function.parameters"
+    assert caught.value.code == "invalid_grammar"
+
+
+def test_a_grammar_that_can_not_go_on_is_the_requests_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mask(self: LLGuidanceConstraint, out: Mask) -> bool:
+        raise ConstraintError("The grammar can't go on here: too many items.")
+
+    monkeypatch.setattr(LLGuidanceConstraint, "mask", mask)
+    with pytest.raises(InvalidRequestError, match="`guided_regex`: The grammar can't go on here") as caught:
+        held(output=OutputFormat("regex", "guided_regex", "a+"))
+    assert (caught.value.status, caught.value.code) == (400, "invalid_grammar")
+
+
+def test_a_limit_that_is_met_while_writing_is_no_failure_of_the_engine() -> None:
+    status, body = describe(ConstraintFailedError("The grammar can't go on here: too many items."))
+    assert status == 400
+    assert body["error"]["code"] == "invalid_grammar"
+    assert "can't be held any longer to what is demanded" in str(body["error"]["message"])

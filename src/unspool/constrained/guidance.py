@@ -141,7 +141,8 @@ def _compile(grammar: Grammar, vocabulary: Vocabulary, max_rows: int) -> Any:
     limits = LLParserLimits(max_items_in_row=max_rows, verbose_errors=False)
     matcher = LLMatcher(tokenizer, grammar.text, log_level=0, limits=limits)
     if matcher.is_error():
-        raise GrammarError(f"The grammar can't be compiled: {matcher.get_error().strip()}")
+        reason = matcher.get_error().partition("<backtrace")[0].strip()
+        raise GrammarError(f"The grammar can't be compiled: {reason}")
     _probe(matcher.deep_copy(), vocabulary.spare)
     return matcher
 

@@ -58,15 +58,24 @@ def json_schema(
     Objects keep the order of their properties; other properties are allowed unless the schema forbids them.
     """
     if not isinstance(schema, str):
-        try:
-            schema = json.dumps(schema)
-        except RecursionError as error:
-            raise SchemaError(_TOO_DEEP) from error
-        except (TypeError, ValueError) as error:
-            raise SchemaError(f"The schema is not JSON: {error}") from error
+        schema = _spelled(schema)
     key = (schema, strict, max_string, max_items)
     source = Source("json_schema", schema, strict)
     return _grammars.get(key, lambda: replace(_build(source.text, strict, max_string, max_items), source=source))
+
+
+def readable(schema: Any) -> None:
+    """Raises :class:`SchemaError` for a schema that is not JSON."""
+    _read(_spelled(schema))
+
+
+def _spelled(schema: Any) -> str:
+    try:
+        return json.dumps(schema)
+    except RecursionError as error:
+        raise SchemaError(_TOO_DEEP) from error
+    except (TypeError, ValueError) as error:
+        raise SchemaError(f"The schema is not JSON: {error}") from error
 
 
 def json_object(*, max_string: int | None = MAX_STRING) -> Grammar:
@@ -143,9 +152,9 @@ def _built(schema: Any, strict: bool, max_string: int | None, max_items: int | N
     if loop is not None:
         return _relaxed(schema, max_string, max_items)
     bounded = _bounded(schema, max_string, max_items)
-    if _error(bounded) is None:
+    if schema_fault(bounded) is None:
         return Grammar(_grammar(bounded))
-    refused = _error(schema)
+    refused = schema_fault(schema)
     if refused is None:
         return Grammar(_grammar(schema))
     if strict:
@@ -161,14 +170,14 @@ def _relaxed(schema: dict[str, Any], max_string: int | None, max_items: int | No
     while (loop := endless(relaxed)) is not None:
         relaxed = without(relaxed, loop, "$ref")
         dropped.append(("$ref", loop))
-    while (error := _error(relaxed, lenient=True)) is not None:
+    while (error := schema_fault(relaxed, lenient=True)) is not None:
         keyword, path = _blame(relaxed, error, lenient=True)
         if not keyword or len(dropped) == _MOST_DROPS:
             raise _refusal(keyword, path, error)
         relaxed = without(relaxed, path, keyword)
         dropped.append((keyword, path))
     bounded = _bounded(relaxed, max_string, max_items)
-    text = _grammar(bounded if _error(bounded, lenient=True) is None else relaxed, lenient=True)
+    text = _grammar(bounded if schema_fault(bounded, lenient=True) is None else relaxed, lenient=True)
     warnings = [
         f"{keyword!r} at {pointer(path) or 'the root'} of the schema can't be enforced while generating."
         for keyword, path in (*dropped, *_ignored(relaxed, text))
@@ -221,8 +230,8 @@ def _grammar(schema: Any, lenient: bool = False) -> str:
     return text
 
 
-def _error(schema: Any, lenient: bool = False) -> str | None:
-    """Why llguidance refuses a schema."""
+def schema_fault(schema: Any, lenient: bool = False) -> str | None:
+    """Why llguidance refuses a schema; ``None`` if it does not."""
     failed, messages = validated(_grammar(schema, lenient))
     return messages[0].strip() if failed else None
 
@@ -253,7 +262,7 @@ def _blame(schema: Any, error: str, lenient: bool) -> Place:
     # The deepest go first: all that a keyword stands in could be left out as well.
     others = sorted(_places(schema), key=lambda place: (place[0] not in words, -len(place[1])))
     for keyword, path in others[:_MOST_TRIES]:
-        if _error(without(schema, path, keyword), lenient) != error:
+        if schema_fault(without(schema, path, keyword), lenient) != error:
             return keyword, path
     return "", ()
 
@@ -266,7 +275,7 @@ def _narrowed(schema: Any, places: list[Place], error: str, lenient: bool) -> Pl
         """Whether the error comes without all others, but for those that what is kept stands in."""
         needed = {*kept, *((path[n], path[:n]) for _, path in kept for n in range(len(path)))}
         rest = _without_all(schema, [place for place in places if place not in needed])
-        return (_error(rest, lenient) or "").startswith(kind)
+        return (schema_fault(rest, lenient) or "").startswith(kind)
 
     found = places
     while len(found) > 1:

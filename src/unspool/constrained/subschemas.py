@@ -51,15 +51,19 @@ def without(schema: Any, path: Path, keyword: str) -> Any:
     return changed
 
 
-def resolve(schema: Any, reference: str) -> Any:
-    """What a local ``$ref`` points to; ``LookupError`` if that is nothing or somewhere else."""
+def steps(reference: str) -> Path:
+    """The path that a local ``$ref`` names; ``LookupError`` if it is no pointer into the same schema."""
     if not reference.startswith("#") or (reference[1:] and reference[1] != "/"):
         raise LookupError(reference)
     from urllib.parse import unquote
 
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in unquote(reference[1:]).split("/")[1:])
+
+
+def resolve(schema: Any, reference: str) -> Any:
+    """What a local ``$ref`` points to; ``LookupError`` if that is nothing or somewhere else."""
     found = schema
-    for part in unquote(reference[1:]).split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
+    for key in steps(reference):
         try:
             found = found[int(key)] if isinstance(found, list) else found[key]
         except (TypeError, ValueError) as error:

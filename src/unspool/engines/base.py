@@ -103,6 +103,13 @@ class ContextOverflowError(EngineError):
         self.context_length = context_length
 
 
+class ConstraintFailedError(EngineError):
+    """The constraint of a request could not go on: what was demanded is more than can be held."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The output can't be held any longer to what is demanded; demand less of it. {reason}")
+
+
 @runtime_checkable
 class Engine(Protocol):
     """One loaded model that generates."""
@@ -130,7 +137,8 @@ class Engine(Protocol):
         Only what ``constraint`` allows is generated, and nothing behind its end. It belongs to this generation.
 
         Raises, before the first chunk, :class:`ContextOverflowError` if the prompt is too long and
-        :class:`SamplingError` if the model can't follow ``sampling``; :class:`EngineError` when the engine fails.
+        :class:`SamplingError` if the model can't follow ``sampling``; :class:`ConstraintFailedError` where
+        ``constraint`` can't go on, and :class:`EngineError` when the engine fails.
         """
         ...
 

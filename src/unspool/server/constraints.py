@@ -8,7 +8,7 @@ behind it make the same demand free the next time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -93,11 +93,13 @@ def hold(form: Format, tokenizer: Any, prompt: str | None, demands: Demands, cho
     """
     from unspool.constrained import ConstraintError, GrammarError, reasoning_tracker
 
+    response = _response(demands.output)
+    tools = demands.conversation.offered_tools()
     try:
-        grammar = _turn(form, tokenizer, prompt, demands)
+        grammar = _turn(form, tokenizer, prompt, demands, tools, response)
         constraints = [_constraint(form, tokenizer, prompt, demands.budget, grammar) for _ in range(choices)]
     except GrammarError as error:
-        raise _refusal(error, demands.param) from error
+        raise _blamed_tool(form, tokenizer, prompt, demands) or _refusal(error, demands.param) from error
     except ConstraintError as error:
         raise InvalidRequestError(
             f"This server can't constrain its output: {error}", code="unsupported_parameter", status=501
@@ -109,38 +111,48 @@ def hold(form: Format, tokenizer: Any, prompt: str | None, demands: Demands, cho
     return Held(constraints, grammar)
 
 
-def _turn(form: Format, tokenizer: Any, prompt: str | None, demands: Demands) -> TurnGrammar | None:
+def _turn(
+    form: Format,
+    tokenizer: Any,
+    prompt: str | None,
+    demands: Demands,
+    tools: Sequence[Mapping[str, Any]],
+    response: Grammar | None,
+) -> TurnGrammar | None:
     """The grammar of the whole turn; ``None`` if it may be anything."""
-    from unspool.constrained import SchemaError
     from unspool.constrained.turns import turn_grammar
 
-    conversation = demands.conversation
-    response = _response(demands.output)
+    return turn_grammar(
+        form,
+        tokenizer,
+        tools=tools,
+        tool_choice=choice_of(demands.conversation),
+        parallel_tool_calls=demands.conversation.parallel_tool_calls,
+        constrain=demands.scope,
+        reasoning="off" if demands.budget == 0 else "auto",
+        response=response,
+        prompt=prompt,
+    )
 
-    def turn(tools: Iterable[Mapping[str, Any]], response: Grammar | None) -> TurnGrammar | None:
-        return turn_grammar(
-            form,
-            tokenizer,
-            tools=list(tools),
-            tool_choice=choice_of(conversation),
-            parallel_tool_calls=conversation.parallel_tool_calls,
-            constrain=demands.scope,
-            reasoning="off" if demands.budget == 0 else "auto",
-            response=response,
-            prompt=prompt,
-        )
 
-    offered = conversation.offered_tools()
-    try:
-        return turn(offered, response)
-    except SchemaError as error:
-        for tool in offered:
-            try:
-                turn([tool], None)
-            except SchemaError as its_own:
-                place = conversation.tools.index(tool)
-                raise _refusal(its_own, f"tools[{place}].function.parameters") from error
-        raise
+def _blamed_tool(form: Format, tokenizer: Any, prompt: str | None, demands: Demands) -> InvalidRequestError | None:
+    """The refusal of the first tool whose parameters can't be held even if there is nothing else to hold."""
+    from unspool.constrained import GrammarError, LLGuidanceConstraint, SchemaError
+
+    for tool in demands.conversation.offered_tools():
+        param = f"tools[{demands.conversation.tools.index(tool)}].function.parameters"
+        try:
+            grammar = _turn(form, tokenizer, prompt, demands, [tool], None)
+        except SchemaError as error:
+            return _refusal(error, param)
+        except GrammarError:
+            return None  # whatever the parameters are
+        try:
+            if grammar is not None:
+                LLGuidanceConstraint(grammar, tokenizer)
+        except GrammarError as error:
+            return _refusal(error, param)
+    return None
 
 
 def _response(output: OutputFormat | None) -> Grammar | None:
@@ -170,7 +182,14 @@ def _response(output: OutputFormat | None) -> Grammar | None:
 def _constraint(
     form: Format, tokenizer: Any, prompt: str | None, budget: int | None, grammar: Grammar | None
 ) -> Constraint | None:
-    from unspool.constrained import LLGuidanceConstraint, ThinkingConstraint, new_mask, reasoning_tracker
+    from unspool.constrained import (
+        ConstraintError,
+        GrammarError,
+        LLGuidanceConstraint,
+        ThinkingConstraint,
+        new_mask,
+        reasoning_tracker,
+    )
     from unspool.constrained.vocabulary import vocabulary_of
 
     inner = None if grammar is None else LLGuidanceConstraint(grammar, tokenizer)
@@ -187,8 +206,11 @@ def _constraint(
             covers="turn" if inner is not None else covers,
         )
     if constraint is not None:
-        # The first mask is the slowest; whoever generates beside this one must not wait for it.
-        constraint.mask(new_mask(constraint.vocab_size))
+        try:
+            # The first mask is the slowest; whoever generates beside this one must not wait for it.
+            constraint.mask(new_mask(constraint.vocab_size))
+        except ConstraintError as error:
+            raise GrammarError(str(error)) from error
     return constraint
 
 

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from unspool.engines.base import ContextOverflowError, EngineError, SamplingError
+from unspool.engines.base import ConstraintFailedError, ContextOverflowError, EngineError, SamplingError
 from unspool.server.storage import StoreError
 from unspool.server.streams import ClientGoneError
 from unspool.surfaces.encoding import encode
@@ -56,6 +56,8 @@ def describe(error: Exception) -> tuple[int, dict[str, dict[str, str | None]]]:
     if isinstance(error, StoreError):
         log.error("%s", error)
         return 500, openai_error(str(error), "server_error", code="store_error")
+    if isinstance(error, ConstraintFailedError):
+        return 400, openai_error(str(error), code="invalid_grammar")
     if isinstance(error, EngineError):
         log.error("The engine failed: %s", error)
         return 500, openai_error(str(error), "server_error", code="engine_error")

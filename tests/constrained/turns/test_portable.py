@@ -126,7 +126,6 @@ def test_other_json_is_not(text: str) -> None:
         ({"type": "array", "minItems": "2"}, "minItems", "", "no number that it could be"),
         ({"type": "string", "maxLength": 2.5}, "maxLength", "", "no number that it could be"),
         ({"type": "integer", "maximum": None}, "maximum", "", "no number that it could be"),
-        ({"type": "integer", "minimum": float("inf")}, "minimum", "", "no number that it could be"),
         ({"type": "integer", "enum": 7}, "enum", "", "no list"),
         ({"uniqueItems": True}, "uniqueItems", "", "no equivalent"),
     ],
@@ -141,6 +140,14 @@ def test_what_can_t_be_said_is_refused_or_left_out_with_a_warning(
     grammar, warnings = walked(schema, strict=False)
     assert any(keyword in warning for warning in warnings)
     assert refused(grammar, {"string": '"abx"', "integer": "7"}.get(str(schema.get("type")), "[1, 1, 1]")) is None
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_is_no_json_is_refused(strict: bool) -> None:
+    schema = {"type": "array", "items": {"minimum": float("inf")}}
+    with pytest.raises(SchemaError, match="the answer: The schema is not JSON: 'minimum' at /items") as error:
+        walked(schema, strict=strict)
+    assert (error.value.keyword, error.value.pointer) == ("minimum", "/items")
 
 
 @pytest.mark.parametrize(
@@ -169,6 +176,27 @@ def test_what_stands_beside_a_reference_counts() -> None:
     }
     assert refused(walked(schema)[0], "[null]") is None
     assert refused(walked(schema)[0], "[null, null]") is not None
+
+
+def test_what_refers_to_itself_may_be_null() -> None:
+    link = {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}], "default": None}
+    node = {"type": "object", "properties": {"next": link}, "required": ["next"], "additionalProperties": False}
+    grammar = walked({**link, "$defs": {"Node": node}})[0]
+    for text in ("null", '{"next": null}', '{"next": {"next": null}}'):
+        assert refused(grammar, text) is None
+    assert refused(grammar, '{"next": {}}') is not None
+
+
+def test_a_reference_to_another_document_is_left_out_with_a_warning() -> None:
+    grammar, warnings = walked({"$ref": "https://example.com/schema.json"}, strict=False)
+    assert "'$ref' at the root" in warnings[0]
+    assert refused(grammar, '{"a": 1}') is None
+
+
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    chain = {f"D{n}": {"type": "array", "items": {"$ref": f"#/$defs/D{n + 1}"}} for n in range(300)}
+    with pytest.raises(SchemaError, match="The schema of the answer is nested too deeply"):
+        walked({"$ref": "#/$defs/D0", "$defs": {**chain, "D300": {}}})
 
 
 def test_what_is_merely_an_annotation_is_passed_over() -> None:

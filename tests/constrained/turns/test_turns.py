@@ -278,11 +278,27 @@ class TestSchemas:
             ({"oneOf": [{"type": "null"}, {"type": "boolean"}]}, ["null", "true"], ["1"]),
             ({"allOf": [{"type": "integer"}, {"minimum": 3}, {"minimum": 7}]}, ["7"], ["5"]),
             ({"allOf": [{"enum": [1, 2, 3]}, {"enum": [3, 4]}]}, ["3"], ["1", "4"]),
+            ({"allOf": [{"enum": [1, 2]}, {"enum": [True, 2.0, [1]]}]}, ["2"], ["1", "true"]),
+            ({"allOf": [{"enum": [[1], [0]]}, {"enum": [[True], [0]]}]}, ["[0]"], ["[1]", "[true]"]),
+            ({"enum": ["a", "bbb"], "minLength": 2}, ["bbb"], ["a"]),
+            ({"enum": [1, 20], "maximum": 3}, ["1"], ["20"]),
+            ({"const": "a", "enum": ["b", "a"]}, ["a"], ["b"]),
+            ({"enum": ["a", 1], "anyOf": [{"type": "string"}, {"minimum": 3}]}, ["a"], ["1"]),
+            (
+                {"enum": [{"a": 1}, {"b": 1}], "type": "object", "properties": {"a": {}}, "required": ["a"]},
+                ['{"a": 1}'],
+                ['{"b": 1}'],
+            ),
             ({"type": "string", "minLength": 2, "maxLength": 3}, ["ab", "abc"], ["a", "abcd"]),
             ({"type": "string", "pattern": "b"}, ["abc", "b"], ["ac"]),
             ({"type": "string", "pattern": "^a|b$"}, ["ac", "cb"], ["ca", "bc"]),
             ({"type": "string", "pattern": r"^[a/$^]\.$"}, ["a.", "/.", "$."], ["ab", "a"]),
             ({"type": "string", "format": "date"}, ["2024-02-28"], ["2024-13-01", "x", "2023-02-30"]),
+            (
+                {"type": "array", "items": {"type": "string", "minLength": 2, "maxLength": 3}},
+                [r'["a\"b"]', r'["\u00e9\\"]', r'["\ud83d\ude00a"]'],
+                [r'["\""]', r'["\ud83d\ude00"]', r'["\ud83da"]', r'["ab\n\n"]'],
+            ),
             ({"type": "array", "items": {"type": "integer"}, "maxItems": 1}, ["[]", "[1]", "[ 1 ]"], ["[1, 2]"]),
             (
                 {"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a"]},
@@ -307,6 +323,11 @@ class TestSchemas:
         [
             ({"type": "string"}, ['"a"', r'"\n\"\\"'], ["a", "'a'"]),
             ({"type": "string", "pattern": "^a+$"}, ['"aa"'], ['"b"', r'"\u0061"']),
+            (
+                {"type": "string", "minLength": 2, "maxLength": 3},
+                [r'"a\"b"', r'"\n\\"', '"abc"'],
+                [r'"\""', '"a"', r'"ab\n\n"', '"abcd"'],
+            ),
             ({"type": ["boolean", "null"]}, ["True", "None"], ["true", "null"]),
             ({"enum": ["a", True]}, ['"a"', "True"], ["a"]),
             ({"type": "array", "items": {"type": "number"}}, ["[]", "[1, 2.5]"], ["[True]"]),
@@ -348,7 +369,9 @@ class TestSchemas:
                 "/properties/x/anyOf/0",
             ),
             ({"allOf": [{"const": 1}, {"const": 2}]}, "const", "/properties/x"),
+            ({"allOf": [{"const": 1}, {"const": True}]}, "const", "/properties/x"),
             ({"type": "string", "enum": [1]}, "enum", "/properties/x"),
+            ({"const": "a", "enum": ["b"]}, "const", "/properties/x"),
             (False, None, ""),
         ],
     )
@@ -364,6 +387,117 @@ class TestSchemas:
         relaxed = turn("qwen3_coder", tools=[tool(whole, strict=False)], tool_choice="required")
         assert relaxed.warnings
         assert f"{keyword!r} at {pointer}" in relaxed.warnings[0]
+
+    @pytest.mark.parametrize("fmt", ["qwen3_coder", "minimax_m3", "pythonic", "gemma4"])
+    @pytest.mark.parametrize(
+        ("schema", "keyword", "reason"),
+        [
+            ({"type": "array", "minItems": "x"}, "minItems", "no number that it could be"),
+            ({"type": "array", "minItems": None}, "minItems", "no number that it could be"),
+            ({"type": "array", "maxItems": 10**10}, "maxItems", "more than the 1000000000 repetitions"),
+            ({"type": "array", "minItems": 3, "maxItems": 2}, "maxItems", "less than minItems"),
+            ({"type": "array", "items": [{}]}, "items", "no schema"),
+            ({"enum": 5}, "enum", "no list"),
+            ({"type": ["integer", "string"], "minimum": "x"}, "minimum", "no number that it could be"),
+            ({"type": "integer", "minimum": "5"}, "minimum", "no number that it could be"),
+            ({"type": "integer", "multipleOf": 0}, "multipleOf", "no number that it could be"),
+            ({"type": "integer", "minimum": 10**20}, "minimum", "integer range"),
+            ({"type": "number", "minimum": 3, "maximum": 2}, "minimum", "greater than maximum"),
+            ({"type": "object", "properties": [1]}, "properties", "no object"),
+            ({"type": "object", "required": "a"}, "required", "no list of names"),
+            ({"type": "object", "additionalProperties": 1}, "additionalProperties", "no schema"),
+            ({"type": "strin"}, "type", "no type"),
+            ({"type": 5}, "type", "no type"),
+            ({"type": []}, "type", "no type"),
+            ({"anyOf": {}}, "anyOf", "no list of schemas"),
+            ({"anyOf": []}, "anyOf", "no list of schemas"),
+            ({"anyOf": ["x"]}, "anyOf", "no list of schemas"),
+            ({"allOf": {}}, "allOf", "no list of schemas"),
+            ({"$ref": 5}, "$ref", "no text"),
+            ({"$ref": "#"}, "$ref", "no finite value"),
+            (5, "schema", "no schema"),
+            ({"type": "string", "pattern": "a("}, "pattern", "unclosed group"),
+            ({"type": "string", "pattern": r"(a)\1"}, "pattern", "backreferences"),
+            ({"type": "string", "pattern": "a(?=b)"}, "pattern", "look-around"),
+            ({"type": "string", "pattern": 5}, "pattern", "no text"),
+            ({"type": "string", "pattern": "^a$", "minLength": 2}, "pattern", "no text"),
+            ({"type": "string", "minLength": 3, "maxLength": 2}, "maxLength", "less than minLength"),
+        ],
+    )
+    def test_what_means_nothing_is_refused_or_said(self, fmt: str, schema: Any, keyword: str, reason: str) -> None:
+        whole = {"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": False}
+        with pytest.raises(SchemaError, match=f"tool 'f'.*{reason}") as caught:
+            turn(fmt, Letters(), tools=[tool(whole)], tool_choice="required")
+        assert (caught.value.keyword, caught.value.pointer) == (keyword, "/properties/x")
+        relaxed = turn(fmt, Letters(), tools=[tool(whole, strict=False)], tool_choice="required")
+        assert f"{keyword!r} at /properties/x" in relaxed.warnings[0]
+        LLGuidanceConstraint(relaxed, Letters())
+
+    @pytest.mark.parametrize("fmt", ["qwen3_coder", "minimax_m3", "pythonic", "gemma4"])
+    @pytest.mark.parametrize("schema", [{"enum": [float("nan")]}, {"const": "\ud800"}])
+    def test_what_is_no_json_is_refused(self, fmt: str, schema: Any) -> None:
+        tools = [tool({"type": "object", "properties": {"x": schema}}, strict=False)]
+        with pytest.raises(SchemaError, match=r"tool 'f': The schema is not JSON: '\w+' at /properties/x"):
+            turn(fmt, Letters(), tools=tools, tool_choice="required")
+
+    @pytest.mark.parametrize("fmt", ["qwen3_coder", "minimax_m3", "pythonic", "gemma4"])
+    def test_what_is_nested_too_deeply_is_refused(self, fmt: str) -> None:
+        nested: dict[str, Any] = {"type": "null"}
+        for _ in range(100):
+            nested = {"type": "array", "items": nested}
+        chain = {
+            f"D{n}": {"type": "object", "properties": {"a": {"$ref": f"#/$defs/D{n + 1}"}}} for n in range(300)
+        }
+        for member, defined in ((nested, {}), ({"$ref": "#/$defs/D0"}, {**chain, "D300": {}})):
+            schema = {"type": "object", "properties": {"a": member}, "$defs": defined}
+            with pytest.raises(SchemaError, match="The schema of tool 'f' is nested too deeply"):
+                turn(fmt, Letters(), tools=[tool(schema)], tool_choice="required")
+
+    @pytest.mark.parametrize(
+        ("fmt", "schema"),
+        [
+            ("pythonic", {"type": "string", "pattern": "^a\nb$"}),
+            ("pythonic", {"type": "string", "pattern": '^"x"$'}),
+            ("qwen3_coder", {"type": "array", "items": {"type": "string", "pattern": '^"x"$'}}),
+            ("qwen3_coder", {"type": "array", "items": {"type": "string", "pattern": r"^\\$"}}),
+        ],
+    )
+    def test_a_pattern_that_no_string_can_spell_is_refused(self, fmt: str, schema: Any) -> None:
+        whole = {"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": False}
+        with pytest.raises(SchemaError, match=r"'pattern' at /properties/x.*no text satisfies it"):
+            turn(fmt, Letters(), tools=[tool(whole)], tool_choice="required")
+
+    def test_of_two_quotes_the_one_is_left_that_a_pattern_does_not_need(self) -> None:
+        entries = {"type": "array", "items": {"type": "string", "pattern": "^'x'$"}}
+        whole = {"type": "object", "properties": {"x": entries}, "required": ["x"], "additionalProperties": False}
+        grammar = turn("seed_oss", Letters(), tools=[tool(whole)], tool_choice="required")
+        call = "<seed:tool_call>\n<function=f>\n<parameter=x>{}</parameter>\n</function>\n</seed:tool_call>"
+        assert allows(grammar, call.format("""["'x'"]"""), Letters())
+        begun = call.partition("{}")[0] + "['"
+        assert str(refused(grammar, Letters(), begun)).startswith(f"token {len(begun) - 1} of")
+
+    @pytest.mark.parametrize(
+        ("pattern", "good", "bad"),
+        [
+            (r"^\d\w\s$", ["1a ", "9_\u2003"], ["\u0663a ", "1\xe9 "]),
+            (r"^[\d.]+[\w-]$", ["1.a", "1.-"], ["\u0663a", "1\xe9"]),
+            (r"^\D\W\S$", ["\u0663\xe9a"], ["1\xe9a", "aaa", "a- "]),
+            (r"^[\D][\W]$", ["\u0663\xe9"], ["1\xe9", "aa"]),
+            (r"^[^\d]\\d$", ["\u0663\\d"], ["1\\d", "a1"]),
+        ],
+    )
+    def test_classes_of_characters_are_those_of_json_schema(
+        self, pattern: str, good: list[str], bad: list[str]
+    ) -> None:
+        schema = {"type": "string", "pattern": pattern}
+        assert parameters(schema, *good) == [True] * len(good)
+        assert parameters(schema, *bad) == [False] * len(bad)
+        held = json_schema(schema)
+        for text in good + bad:
+            written = json.dumps(text, ensure_ascii=False)
+            constraint = LLGuidanceConstraint(held, Letters(), end_tokens=[])
+            fits = all(map(constraint.accept, written.encode())) and constraint.may_end
+            assert fits is (text in good), text
 
     def test_of_json_llguidance_decides(self) -> None:
         schema = {"type": "object", "properties": {"x": {"not": {"const": 1}}}, "required": ["x"]}
@@ -395,6 +529,95 @@ class TestSchemas:
             text = unspool.write(fmt, unspool.Message(tool_calls=(unspool.ToolCall("", "f", arguments),)))
             assert allows(grammar, text, tokenizer), text
         assert not allows(grammar, text.replace("p70", "p71"), tokenizer)
+
+    @pytest.mark.parametrize("fmt", ["qwen3_coder", "glm45", "minimax_m3", "pythonic", "gemma4"])
+    @pytest.mark.parametrize(
+        ("schema", "good", "bad"),
+        [
+            ({"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, [{"a": 1}, {"b": 1}, {"b": 2, "a": 1}], [{}]),
+            (
+                {"anyOf": [{"$ref": "#/$defs/A"}, {"properties": {"a": {"const": 3}}}]},
+                [{"a": 1}, {}, {"a": 3}],
+                [{"a": 2}],
+            ),
+            ({"oneOf": [{"$ref": "#/$defs/A"}]}, [{"a": 1}], [{"a": 2}, {}]),
+            ({"const": {"a": 1}}, [{"a": 1}], [{"a": 2}, {"a": 1, "b": 1}, {}]),
+            (
+                {"enum": [{"a": 1}, {"b": 2}, {}, {"a": "x"}]},
+                [{"a": 1}, {"b": 2}, {}],
+                [{"a": 2}, {"a": 1, "b": 2}],
+            ),
+        ],
+    )
+    def test_what_is_said_of_the_arguments_as_a_whole(
+        self, fmt: str, schema: Any, good: list[Any], bad: list[Any]
+    ) -> None:
+        whole = {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+            "additionalProperties": False,
+            **schema,
+            "$defs": {"A": {"properties": {"a": {"const": 1}}, "required": ["a"]}},
+        }
+        tokenizer = letters(FORMATS[fmt])
+        grammar = turn(fmt, tokenizer, tools=[tool(whole)], tool_choice="required")
+        for arguments, fits in [*((each, True) for each in good), *((each, False) for each in bad)]:
+            call = unspool.ToolCall("", "f", json.dumps(arguments))
+            text = unspool.write(fmt, unspool.Message(tool_calls=(call,)))
+            assert allows(grammar, text, tokenizer) is fits, text
+
+    @pytest.mark.parametrize(
+        ("schema", "keyword"),
+        [
+            ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "oneOf"),
+            ({"type": "string"}, "type"),
+            ({"enum": [1, "a"], "type": ["object", "integer", "string"]}, "type"),
+        ],
+    )
+    def test_what_arguments_can_not_be_is_refused(self, schema: Any, keyword: str) -> None:
+        for fmt in ("qwen3_coder", "pythonic", "gemma4", "minimax_m3"):
+            with pytest.raises(SchemaError, match="tool 'f'") as caught:
+                turn(fmt, Letters(), tools=[tool(schema)], tool_choice="required")
+            assert (caught.value.keyword, caught.value.pointer) == (keyword, "")
+            relaxed = turn(fmt, Letters(), tools=[tool(schema, strict=False)], tool_choice="required")
+            assert f"{keyword!r} at the root" in relaxed.warnings[0]
+
+    @pytest.mark.parametrize("fmt", ["qwen3_coder", "glm45", "minimax_m3", "pythonic", "gemma4"])
+    @pytest.mark.parametrize(
+        "link",
+        [
+            {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}], "default": None},
+            {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}], "type": ["object", "null"]},
+            {"allOf": [{"$ref": "#/$defs/Node"}]},
+        ],
+    )
+    def test_what_refers_to_itself_may_be_null(self, fmt: str, link: Any) -> None:
+        node = {
+            "type": "object",
+            "properties": {"value": {"type": "integer"}, "next": link},
+            "required": ["value"],
+            "additionalProperties": False,
+        }
+        schema = {
+            "type": "object",
+            "properties": {"x": link},
+            "required": ["x"],
+            "additionalProperties": False,
+            "$defs": {"Node": node},
+        }
+        tokenizer = letters(FORMATS[fmt])
+        grammar = turn(fmt, tokenizer, tools=[tool(schema)], tool_choice="required")
+        for value, fits in (
+            ({"value": 1}, True),
+            ({"value": 1, "next": {"value": 2, "next": {"value": 3}}}, True),
+            ({"value": 1, "next": {"value": 2, "next": None}}, "anyOf" in link),
+            (None, "anyOf" in link),
+            ({"value": 1, "next": {"value": "a"}}, False),
+            ({"value": 1, "next": {"next": None}}, False),
+        ):
+            call = unspool.ToolCall("", "f", json.dumps({"x": value}))
+            text = unspool.write(fmt, unspool.Message(tool_calls=(call,)))
+            assert allows(grammar, text, tokenizer) is fits, text
 
     def test_in_any_order_once(self) -> None:
         plain = Letters()

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from unspool.constrained.base import GrammarError
-from unspool.constrained.turns.nodes import EMPTY, Many, Node, Regex, Text, alt, seq
+from unspool.constrained.base import GrammarError, SchemaError
+from unspool.constrained.turns.nodes import EMPTY, Many, Members, Node, Regex, Text, alt, seq
 from unspool.constrained.turns.schemas import Walk
 from unspool.constrained.turns.values import ElementSyntax, PythonSyntax, RelaxedSyntax, TaggedSyntax
 from unspool.formats.written_calls import attribute
@@ -65,7 +65,7 @@ def calls_node(fmt: Format, tools: Sequence[HeldTool], making: Making, *, parall
     shape = fmt.calls
     if shape is None:
         raise GrammarError(f"The format {fmt.name!r} has no calls; use one that has.")
-    one = alt(_MAKERS[type(shape)](shape, tool, making) for tool in tools)
+    one = alt(_made(shape, tool, making) for tool in tools)
     return around(fmt, shape, one, parallel=parallel)
 
 
@@ -99,7 +99,14 @@ def body_node(body: JsonArguments | JsonCalls | NamedCalls | TaggedCalls, tool: 
     """What a message that is a call to this tool holds."""
     if isinstance(body, JsonArguments):
         return seq(body.written_before, making.walk(tool).json(tool.schema), body.written_after)
-    return _MAKERS[type(body)](body, tool, making)
+    return _made(body, tool, making)
+
+
+def _made(shape: Calls, tool: HeldTool, making: Making) -> Node:
+    try:
+        return _MAKERS[type(shape)](shape, tool, making)
+    except RecursionError as error:
+        raise SchemaError(f"The schema of tool {tool.name!r} is nested too deeply.") from error
 
 
 def _json_frame(shape: JsonCalls, inside: Node) -> Node:
@@ -130,7 +137,7 @@ def _named_call(shape: NamedCalls, tool: HeldTool, making: Making) -> Node:
     }
     if isinstance(shape.arguments, RelaxedArguments):
         syntax = RelaxedSyntax(shape.arguments.quote)
-        value = syntax.container(walk, "object", walk.plain(tool.schema, ()), ())
+        value = alt(syntax.container(walk, "object", schema, path) for path, schema in walk.objects())
     else:
         before = shape.arguments.written_before if isinstance(shape.arguments, JsonArguments) else ""
         value = seq(before, walk.json(tool.schema), shape.arguments.written_after)
@@ -145,13 +152,10 @@ def _filled(pattern: str, holes: Mapping[str, Node]) -> Node:
 
 def _tagged_call(shape: TaggedCalls, tool: HeldTool, making: Making) -> Node:
     layout, walk = shape.written, making.walk(tool)
-    parameters = walk.members(walk.plain(tool.schema, ()), TaggedSyntax(shape, making.marks), (), EMPTY)
-    if not parameters.members and parameters.extra is None:
-        node: Node = Text(layout.empty)
-    elif layout.empty and not any(member.required for member in parameters.members):
-        node = alt((Text(layout.empty), parameters))
-    else:
-        node = parameters
+    syntax = TaggedSyntax(shape, making.marks)
+    node = alt(
+        _or_empty(walk.members(schema, syntax, path, EMPTY), layout.empty) for path, schema in walk.objects()
+    )
     if shape.call_open:
         header = _filled(layout.name, {"name": Text(attribute(shape, tool.name)), "number": _INDEX})
         end = shape.header_end[0] if shape.header_end else ""
@@ -162,6 +166,15 @@ def _tagged_call(shape: TaggedCalls, tool: HeldTool, making: Making) -> Node:
     return node
 
 
+def _or_empty(parameters: Members, empty: str) -> Node:
+    """Parameters, and what stands in their place where there are none."""
+    if not parameters.members and parameters.extra is None:
+        return Text(empty)
+    if empty and not any(member.required for member in parameters.members):
+        return alt((Text(empty), parameters))
+    return parameters
+
+
 def _element_call(shape: ElementCalls, tool: HeldTool, making: Making) -> Node:
     walk = making.walk(tool)
     syntax = ElementSyntax(shape, making.marks)
@@ -169,7 +182,7 @@ def _element_call(shape: ElementCalls, tool: HeldTool, making: Making) -> Node:
     def spell(key: str | None, value: Node, names: tuple[str, ...]) -> Node:
         return seq(syntax.member(key, value, names), shape.layout)
 
-    parameters = walk.members(walk.plain(tool.schema, ()), syntax, (), EMPTY, spell)
+    parameters = alt(walk.members(schema, syntax, path, EMPTY, spell) for path, schema in walk.objects())
     opener = f'{shape.call_open}{shape.name_attribute}="{tool.name}">'
     return seq(opener, shape.layout, parameters, shape.call_close)
 
@@ -177,7 +190,9 @@ def _element_call(shape: ElementCalls, tool: HeldTool, making: Making) -> Node:
 def _python_call(shape: PythonCalls, tool: HeldTool, making: Making) -> Node:
     walk = making.walk(tool)
     syntax = PythonSyntax(shape)
-    keywords = walk.members(walk.plain(tool.schema, ()), syntax, (), Text(", "), syntax.keyword)
+    keywords = alt(
+        walk.members(schema, syntax, path, Text(", "), syntax.keyword) for path, schema in walk.objects()
+    )
     return seq(tool.name, "(", keywords, ")")
 
 

@@ -26,9 +26,6 @@ FORMATS: Mapping[str, str] = {
 }
 """Formats of strings whose values can be held to where they are not JSON."""
 
-STRINGS = frozenset(("minLength", "maxLength", "pattern", "format"))
-"""The keywords that restrict strings."""
-
 
 def literal(text: str) -> str:
     """An expression for exactly this text, as it can stand between the slashes of a Lark terminal."""
@@ -74,6 +71,15 @@ def string_bodies(schema: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def length_alone(bodies: tuple[str, ...]) -> str | None:
+    """The repetition, such as ``{2,5}``, if these expressions demand nothing but how many characters there are."""
+    found = _LENGTH.fullmatch(bodies[0]) if len(bodies) == 1 else None
+    return found and found[1]
+
+
+_LENGTH = re.compile(r"\(\?s:\.(\{\d+,\d*\})\)")
+
+
 def anywhere(pattern: Any) -> str:
     """An expression for texts in which a pattern is found; its anchors at both ends are known.
 
@@ -87,12 +93,37 @@ def anywhere(pattern: Any) -> str:
         inner = branch[starts : len(branch) - ends]
         if _anchored(inner):
             raise LookupError("pattern")
-        branches.append(("" if starts else ANY) + f"(?:{inner})" + ("" if ends else ANY))
+        branches.append(("" if starts else ANY) + f"(?:{_of_ascii(inner)})" + ("" if ends else ANY))
     return "(?:" + "|".join(branches) + ")"
 
 
 _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 """An escape, a class of characters, or one character of an expression."""
+
+
+_CLASSES: Mapping[str, str] = {
+    r"\d": "0-9",
+    r"\D": r"\x{0}-/:-\x{10ffff}",
+    r"\w": "0-9A-Za-z_",
+    r"\W": r"\x{0}-/:-@\x{5b}-\x{5e}`{-\x{10ffff}",
+}
+"""What these classes are in JSON Schema: of ASCII, whereas Rust has digits and letters of every script."""
+
+
+_IN_CLASS = re.compile(r"\\.", re.DOTALL)
+
+
+def _of_ascii(pattern: str) -> str:
+    """The expression with its classes of digits and letters spelled out."""
+    parts = []
+    for part in _PARTS.findall(pattern):
+        if part in _CLASSES:
+            parts.append(f"[{_CLASSES[part]}]")
+        elif part.startswith("["):
+            parts.append(_IN_CLASS.sub(lambda found: _CLASSES.get(found[0], found[0]), part))
+        else:
+            parts.append(part)
+    return "".join(parts)
 
 
 def _branches(pattern: str) -> list[str]:

@@ -10,21 +10,47 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias
+from contextlib import suppress
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from unspool.constrained.base import SchemaError
 from unspool.constrained.grammars import Grammar
-from unspool.constrained.schema import ANNOTATIONS, json_schema
-from unspool.constrained.subschemas import Path, pointer, resolve
-from unspool.constrained.turns.nodes import EMPTY, Json, Many, Member, Members, Node, Ref, alt, constants
-from unspool.constrained.turns.patterns import NUMBER, STRINGS, string_bodies, whole_numbers
+from unspool.constrained.schema import ANNOTATIONS, json_schema, readable, schema_fault
+from unspool.constrained.subschemas import Path, endless, pointer, resolve, steps, without
+from unspool.constrained.turns.keywords import (
+    ARRAYS,
+    COUNTS,
+    LIMITS,
+    OBJECTS,
+    TEXTS,
+    TYPES,
+    both,
+    kinds_of,
+    malformed,
+    overlapping,
+    same,
+    types_of,
+)
+from unspool.constrained.turns.nodes import (
+    EMPTY,
+    Alt,
+    Free,
+    Json,
+    Many,
+    Member,
+    Members,
+    Node,
+    Ref,
+    Regex,
+    alt,
+    constants,
+)
+from unspool.constrained.turns.patterns import NUMBER, string_bodies, whole_numbers
+from unspool.constrained.turns.regular import holes
+from unspool.constrained.turns.texts import text_fault
+from unspool.constrained.validation import problems
 
-TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
-NUMBERS = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
-_OBJECTS = frozenset(("properties", "required", "additionalProperties"))
-_ARRAYS = frozenset(("items", "minItems", "maxItems"))
-_KNOWN = STRINGS | NUMBERS | _OBJECTS | _ARRAYS
-_KNOWN |= {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions", "$id", "nullable"}
+_KNOWN = {*TEXTS, *LIMITS, *OBJECTS, *ARRAYS, "type", "enum", "const", "anyOf", "oneOf", "allOf"}
 _SILENT = ANNOTATIONS | {"$ref", "$defs", "definitions", "$id", "nullable"}
 """The keywords that restrict nothing themselves; what a reference leads to may."""
 Spell: TypeAlias = Callable[[str | None, Node, tuple[str, ...]], Node]
@@ -70,6 +96,9 @@ class Walk:
     can't be enforced is left out, and ``warnings`` say so.
     """
 
+    most_times: ClassVar[int] = 10**9
+    """How often something may be demanded again: llguidance reads numbers of 32 bits."""
+
     def __init__(
         self, root: Mapping[str, Any], where: str, *, strict: bool, rules: dict[str, Node], warnings: list[str]
     ) -> None:
@@ -105,17 +134,17 @@ class Walk:
 
     def value(self, schema: Any, syntax: Syntax, path: Path = ()) -> Node:
         """A value in some syntax."""
-        if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str) and _SILENT.issuperset(schema):
-            return self._referred(schema["$ref"], syntax, path)
-        schema = self.plain(schema, path)
-        return alt(self._options(schema, syntax, path))
+        if isinstance(schema, Mapping) and _refers(schema):
+            return self._shared(schema, syntax, path)
+        return alt(self._options(self.plain(schema, path), syntax, path))
 
     def plain(self, schema: Any, path: Path) -> dict[str, Any]:
         """The schema without ``$ref`` and ``allOf``, merged from what they bring. Values that exist only."""
-        if schema is True or schema is None:
-            return {}
         if not isinstance(schema, Mapping):
-            self.refuse("false" if schema is False else "schema", path, "no value can satisfy it")
+            if schema is False:
+                self.refuse("false", path, "no value can satisfy it")
+            elif schema is not True:
+                self.refuse("schema", path, "it is no schema")
             return {}
         merged: dict[str, Any] = {}
         seen: list[Any] = []
@@ -133,7 +162,22 @@ class Walk:
                 pending += part["allOf"]
             self._merge(merged, part, path)
         self._check_others(seen, path)
+        for keyword, reason in self.unsayable(merged).items():
+            self.refuse(keyword, path, reason)
+            del merged[keyword]
         return merged
+
+    def unsayable(self, schema: Mapping[str, Any]) -> dict[str, str]:
+        """The keywords of a merged schema that can't be held to, each with the reason."""
+        found = {
+            keyword: f"{schema[keyword]} is more than the {self.most_times} repetitions that a grammar may have"
+            for keyword in COUNTS
+            if schema.get(keyword, 0) > self.most_times
+        }
+        for least, most in (COUNTS[:2], COUNTS[2:]):
+            if {least, most} <= schema.keys() - found.keys() and schema[least] > schema[most]:
+                found[most] = f"it is less than {least}"
+        return found
 
     def _check_others(self, parts: Iterable[Mapping[str, Any]], path: Path) -> None:
         """Refuses ``additionalProperties`` that would bar properties of another of the merged parts."""
@@ -151,36 +195,40 @@ class Walk:
 
     def _merge(self, merged: dict[str, Any], part: Mapping[str, Any], path: Path) -> None:
         for keyword, value in part.items():
-            if keyword in _SILENT or keyword == "allOf":
+            wrong = malformed(keyword, value)
+            if wrong is not None:
+                self.refuse(keyword, path, wrong)
+            elif keyword in _SILENT or keyword == "allOf":
                 continue
-            if keyword not in _KNOWN:
+            elif keyword not in _KNOWN:
                 self.refuse(keyword, path)
             elif keyword not in merged:
                 merged[keyword] = value
-            elif merged[keyword] != value:
-                both = _both(keyword, merged[keyword], value)
-                if both is None:
+            elif not same(merged[keyword], value):
+                together = both(keyword, merged[keyword], value)
+                if together is None:
                     self.refuse(keyword, path, "two different ones of it apply")
                 else:
-                    merged[keyword] = both
+                    merged[keyword] = together
 
-    def _referred(self, reference: str, syntax: Syntax, path: Path) -> Node:
-        """A referred value: a rule of its own, since it may refer to itself."""
-        key = id(syntax), reference
+    def _shared(self, schema: Mapping[str, Any], syntax: Syntax, path: Path) -> Node:
+        """A value that a reference leads to: a rule of its own, since that may refer to itself."""
+        key = id(syntax), json.dumps({key: value for key, value in schema.items() if key not in ANNOTATIONS})
         if key not in self._open:
             name = f"shared_{len(self.rules)}"
             self._open[key] = name
             self.rules[name] = EMPTY  # until it is known
-            schema = self.plain({"$ref": reference}, path)
-            self.rules[name] = alt(self._options(schema, syntax, ()))
+            merged = self.plain(schema, path)
+            with suppress(LookupError):
+                path = steps(str(schema.get("$ref")))  # as deep as it is declared, not as it is used
+            self.rules[name] = alt(self._options(merged, syntax, path))
         return Ref(self._open[key])
 
     def _options(
         self, schema: dict[str, Any], syntax: Syntax, path: Path, among: frozenset[str] = frozenset()
     ) -> Iterable[Node]:
         """What may stand for a value; ``among`` are the types that others in its place may have."""
-        if len(path) > _DEEPEST:
-            raise SchemaError(f"The schema of {self._where} is nested too deeply.", "", pointer(path))
+        self._check_depth(path)
         for keyword in ("anyOf", "oneOf"):
             if isinstance(schema.get(keyword), list):
                 return self._branches(schema, keyword, syntax, path, among)
@@ -192,18 +240,57 @@ class Walk:
             return [syntax.anything(self)]
         return [self._of_type(kind, schema, syntax, path, among) for kind in types]
 
-    def _branches(
-        self, schema: dict[str, Any], keyword: str, syntax: Syntax, path: Path, among: frozenset[str]
-    ) -> Iterable[Node]:
+    def _check_depth(self, path: Path) -> None:
+        if len(path) > _DEEPEST:
+            raise SchemaError(f"The schema of {self._where} is nested too deeply.", "", pointer(path))
+
+    def settle(self) -> None:
+        """Makes sure that the whole schema is JSON, and that a value of it can come to an end."""
+        try:
+            readable(self.root)
+        except SchemaError as error:
+            raise SchemaError(f"{self._where}: {error}", error.keyword, error.pointer) from error
+        while (loop := endless(self.root)) is not None:
+            self.refuse("$ref", loop, "no finite value satisfies it")
+            self.root = without(self.root, loop, "$ref")
+
+    def objects(self) -> list[tuple[Path, dict[str, Any]]]:
+        """What a tool's arguments may be: objects without branches, each with its place in the tool's schema."""
+        self.settle()
+        found = self._objects(self.plain(self.root, ()), ())
+        if not found:
+            self.refuse("type", (), "arguments are an object, which it does not allow")
+        return found or [((), {"type": "object"})]
+
+    def _objects(self, schema: dict[str, Any], path: Path) -> list[tuple[Path, dict[str, Any]]]:
+        self._check_depth(path)
+        for keyword in ("anyOf", "oneOf"):
+            if isinstance(schema.get(keyword), list):
+                branches = enumerate(self._merged(schema, keyword, path))
+                return [
+                    each for number, branch in branches for each in self._objects(branch, (*path, keyword, number))
+                ]
+        if "enum" in schema or "const" in schema:
+            return [(path, _exactly(value)) for value in self._fitting(schema) if isinstance(value, Mapping)]
+        return [(path, schema)] if "object" in (types_of(schema) or TYPES) else []
+
+    def _merged(self, schema: dict[str, Any], keyword: str, path: Path) -> list[dict[str, Any]]:
+        """The branches under a keyword, each with what stands beside it."""
         rest = {key: value for key, value in schema.items() if key != keyword}
         branches = [
             self.plain({"allOf": [branch, rest]}, (*path, keyword, number))
             for number, branch in enumerate(schema[keyword])
         ]
-        kinds = [_overlapping(types_of(branch) or TYPES) for branch in branches]
+        kinds = [overlapping(types_of(branch) or TYPES) for branch in branches]
         if keyword == "oneOf" and any(a & b for n, a in enumerate(kinds) for b in kinds[:n]):
             self.refuse(keyword, path, "its branches are not of different types")
-        among = among.union(*kinds)
+        return branches
+
+    def _branches(
+        self, schema: dict[str, Any], keyword: str, syntax: Syntax, path: Path, among: frozenset[str]
+    ) -> Iterable[Node]:
+        branches = self._merged(schema, keyword, path)
+        among = among.union(*(overlapping(types_of(branch) or TYPES) for branch in branches))
         options: list[Node] = []
         for number, branch in enumerate(branches):
             options += self._options(branch, syntax, (*path, keyword, number), among)
@@ -212,33 +299,69 @@ class Walk:
     def _constants(
         self, schema: dict[str, Any], syntax: Syntax, path: Path, among: frozenset[str]
     ) -> Iterable[Node]:
+        fitting = self._fitting(schema)
+        if not fitting:
+            self.refuse("const" if "const" in schema else "enum", path, "no value is left of it")
+            return [syntax.anything(self)]
+        return [syntax.constant(value, in_text=len(among) > 1) for value in constants(fitting)]
+
+    def _fitting(self, schema: Mapping[str, Any]) -> list[Any]:
+        """The values that a schema lists and allows."""
         keyword = "const" if "const" in schema else "enum"
         values = [schema["const"]] if keyword == "const" else schema["enum"]
         types = types_of({key: value for key, value in schema.items() if key == "type"})
         fitting = [value for value in values if types is None or not kinds_of(value).isdisjoint(types)]
-        if not fitting:
-            self.refuse(keyword, path, "no value is left of it")
-            return [syntax.anything(self)]
-        return [syntax.constant(value, in_text=len(among) > 1) for value in constants(fitting)]
+        if schema.keys() - {keyword, "type"}:
+            whole = _alone(schema, self.root)
+            fitting = [value for value in fitting if not problems(json.dumps(value), [whole])]
+        return fitting
 
     def _of_type(
         self, kind: str, schema: dict[str, Any], syntax: Syntax, path: Path, among: frozenset[str]
     ) -> Node:
         in_text = "string" in among
         if kind == "string":
-            return syntax.string(self.bodies(schema, path), among - {"string"})
+            return self._text(schema, syntax, path, among - {"string"})
         if kind == "boolean":
             return alt(syntax.constant(value, in_text=in_text) for value in (True, False))
         if kind == "null":
             return syntax.constant(None, in_text=in_text)
         if kind in ("array", "object"):
             return syntax.container(self, kind, schema, path)
-        limits = {key: value for key, value in schema.items() if key in NUMBERS}
+        limits = {keyword: schema[keyword] for keyword in LIMITS if keyword in schema}
+        wrong = self.number_fault({"type": kind, **limits}) if limits else None
+        if wrong is not None:
+            self.refuse(next(iter(limits)), path, wrong)
+            limits = {}
         return syntax.number(self, {"type": kind, **limits}, path, in_text=in_text)
+
+    def _text(self, schema: Mapping[str, Any], syntax: Syntax, path: Path, but: frozenset[str]) -> Node:
+        """Text, without the spellings in which none of what is demanded can be said."""
+        node = syntax.string(self.bodies(schema, path), but)
+        named = [keyword for keyword in TEXTS if keyword in schema]
+        if not named:
+            return node
+        options = node.options if isinstance(node, Alt) else (node,)
+        faults = [next(filter(None, map(self.text_fault, holes(option))), None) for option in options]
+        kept = [option for option, wrong in zip(options, faults, strict=True) if wrong is None]
+        if kept:
+            return alt(kept)
+        self.refuse(named[0], path, str(faults[0]))
+        return syntax.string((), but)
+
+    def text_fault(self, hole: Free | Regex) -> str | None:
+        """Why no text can stand in a hole, or none can be held to it."""
+        if isinstance(hole, Regex):
+            return text_fault(hole)
+        return text_fault(Regex(hole.body)) if hole.body else None
+
+    def number_fault(self, schema: Mapping[str, Any]) -> str | None:
+        """Why there is no number of this kind between these limits, or none can be held to them."""
+        return schema_fault(dict(schema))
 
     def bodies(self, schema: Mapping[str, Any], path: Path) -> tuple[str, ...]:
         """What a schema's keywords about strings mean for their text."""
-        kept = {key: value for key, value in schema.items() if key in STRINGS}
+        kept = {key: value for key, value in schema.items() if key in TEXTS}
         while True:
             try:
                 return string_bodies(kept)
@@ -250,7 +373,7 @@ class Walk:
     def number_pattern(self, schema: Mapping[str, Any], path: Path) -> str:
         """An expression for the numbers of a schema, whose limits can be kept for integers alone."""
         whole = schema["type"] == "integer"
-        for keyword in NUMBERS & schema.keys():
+        for keyword in schema.keys() & LIMITS:
             if not whole or keyword == "multipleOf" or schema[keyword] != int(schema[keyword]):
                 self.refuse(keyword, path, "it can't be checked where text may stand as well")
                 return whole_numbers(None, None) if whole else NUMBER
@@ -260,14 +383,7 @@ class Walk:
         lower += [schema["exclusiveMinimum"] + 1] if "exclusiveMinimum" in schema else []
         upper = [schema["maximum"]] if "maximum" in schema else []
         upper += [schema["exclusiveMaximum"] - 1] if "exclusiveMaximum" in schema else []
-        try:
-            return whole_numbers(
-                int(max(lower)) if lower else None,
-                int(min(upper)) if upper else None,
-            )
-        except LookupError as error:
-            self.refuse(str(error.args[0]), path, "no number is left")
-            return whole_numbers(None, None)
+        return whole_numbers(int(max(lower)) if lower else None, int(min(upper)) if upper else None)
 
     def entries(self, schema: Mapping[str, Any], syntax: Syntax, path: Path, separator: Node) -> Node:
         """The entries of an array, with this between them."""
@@ -308,73 +424,22 @@ def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def types_of(schema: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The types that a merged schema names or shows; ``None`` if it is silent."""
-    declared = schema.get("type")
-    names = declared if isinstance(declared, list) else [declared]
-    types = tuple(kind for kind in TYPES if kind in names)
-    if types:
-        return tuple(kind for kind in types if kind != "integer" or "number" not in types)
-    if "enum" in schema or "const" in schema:
-        values = [schema["const"]] if "const" in schema else schema["enum"]
-        kinds = frozenset[str]().union(*map(kinds_of, values)) - {"number"}
-        return tuple(kind for kind in TYPES if kind in kinds)
-    for keywords, kind in ((_OBJECTS, "object"), (_ARRAYS, "array"), (STRINGS, "string"), (NUMBERS, "number")):
-        if not keywords.isdisjoint(schema):
-            return (kind,)
-    return None
+def _refers(schema: Mapping[str, Any]) -> bool:
+    """Whether a reference stands for the value itself, alone or among others."""
+    lists = [schema[key] for key in ("allOf", "anyOf", "oneOf") if isinstance(schema.get(key), list)]
+    return isinstance(schema.get("$ref"), str) or any(
+        isinstance(branch, Mapping) and _refers(branch) for branches in lists for branch in branches
+    )
 
 
-def _overlapping(types: Iterable[str]) -> frozenset[str]:
-    """Types of which a value may have one; each integer is a number."""
-    found = frozenset(types)
-    return found | {"integer"} if "number" in found else found
-
-
-def kinds_of(value: Any) -> frozenset[str]:
-    """The types that a value has in JSON Schema."""
-    match value:
-        case bool():
-            return frozenset(("boolean",))
-        case None:
-            return frozenset(("null",))
-        case int():
-            return frozenset(("integer", "number"))
-        case float():
-            return frozenset(("integer", "number") if value.is_integer() else ("number",))
-        case str():
-            return frozenset(("string",))
-        case list():
-            return frozenset(("array",))
-    return frozenset(("object",))
-
-
-_STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
-    **dict.fromkeys(("minLength", "minItems", "minimum", "exclusiveMinimum"), max),
-    **dict.fromkeys(("maxLength", "maxItems", "maximum", "exclusiveMaximum"), min),
-}
-
-
-def _both(keyword: str, one: Any, other: Any) -> Any:
-    """The value of a keyword that says what two of it say together; ``None`` if there is none."""
-    if keyword in _STRICTER and isinstance(one, int | float) and isinstance(other, int | float):
-        return _STRICTER[keyword](one, other)
-    if keyword == "required" and isinstance(one, list) and isinstance(other, list):
-        return [*one, *(name for name in other if name not in one)]
-    if keyword == "properties" and isinstance(one, Mapping) and isinstance(other, Mapping):
-        return {
-            **one,
-            **{key: {"allOf": [one[key], value]} if key in one else value for key, value in other.items()},
-        }
-    if keyword == "type":
-        names = one if isinstance(one, list) else [one]
-        others = other if isinstance(other, list) else [other]
-        kept = [name for name in names if name in others or (name == "integer" and "number" in others)]
-        kept += [name for name in others if name == "integer" and "number" in names and name not in kept]
-        return kept or None
-    if keyword == "enum" and isinstance(one, list) and isinstance(other, list):
-        return [value for value in one if value in other] or None
-    return None
+def _exactly(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema that allows this object alone."""
+    return {
+        "type": "object",
+        "properties": {key: {"const": member} for key, member in value.items()},
+        "required": list(value),
+        "additionalProperties": False,
+    }
 
 
 def schema_of(grammar: Grammar) -> str:

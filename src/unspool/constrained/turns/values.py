@@ -9,7 +9,7 @@ from typing import Any
 
 from unspool.constrained.subschemas import Path
 from unspool.constrained.turns.nodes import EMPTY, Free, Json, Many, Node, Ref, Regex, Text, Word, alt, maybe, seq
-from unspool.constrained.turns.patterns import ANY, NUMBER, containing, literal, one_of
+from unspool.constrained.turns.patterns import ANY, NUMBER, containing, length_alone, literal, one_of
 from unspool.constrained.turns.schemas import Syntax, Walk
 from unspool.formats.written_calls import KINDS, attribute
 from unspool.formats.written_values import element, python_literal, python_repr
@@ -28,6 +28,10 @@ LOOKS: Mapping[str, str] = {
 _SPACE = maybe(Regex((r"[ \t\r\n]{1,32}",)))
 _ESCAPES = r"\\[nrtbf\\]|\\u00[0-9a-f]{2}"
 _MARKER_LIKE = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
+_JSON_ESCAPES = (
+    r'\\["\\/bfnrt]|\\u(?:[0-9a-cefA-CEF][0-9a-fA-F]|[dD][0-7])[0-9a-fA-F]{2}'
+    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)  # each of them one character
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 
 
@@ -59,6 +63,9 @@ class JsonSyntax:
     def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
         """A string in quotes, which nothing takes for anything else."""
         plain = r'[^"\\\x00-\x1f\x7f]'
+        length = length_alone(bodies)
+        if length is not None:
+            return Regex((rf'"(?:{plain}|{_JSON_ESCAPES}){length}"',), _spelling(self._marks))
         if bodies:
             # Escapes would be matched as they are spelled, so there are none.
             return seq('"', Regex((*bodies, f"{plain}*"), _spelling(self._marks)), '"')
@@ -139,13 +146,16 @@ class PythonSyntax:
 
     def _string(self, quote: str, bodies: tuple[str, ...]) -> Node:
         plain = rf"[^{quote}\\\x00-\x1f\x7f]"
-        if bodies:
+        length = length_alone(bodies)
+        if bodies and length is None:
             # Escapes would be matched as they are spelled, so there are none.
             return seq(quote, Regex((*bodies, f"{plain}*"), _spelling(self._marks)), quote)
         loose = self._shape is not None and self._shape.loose_quotes
         # There a quote ends the string wherever the call can go on behind it.
         but = (rf"{ANY}\\{quote}\s*[,)\]}}:]{ANY}",) if loose else ()
-        return Regex((rf"{quote}(?:{plain}|{_ESCAPES}|\\{quote})*{quote}",), (*but, *_spelling(self._marks)))
+        # With a length only the short escapes come: the others would make the automaton of a server too large.
+        chars = rf"{plain}|{_ESCAPES}|\\{quote}" if length is None else rf"{plain}|\\[nrtbf\\{quote}]"
+        return Regex((f"{quote}(?:{chars}){length or '*'}{quote}",), (*but, *_spelling(self._marks)))
 
     def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number, spelled as in JSON."""

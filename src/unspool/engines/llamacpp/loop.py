@@ -20,7 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from unspool.engines.base import Chunk, EngineError, EngineFinish
+from unspool.constrained.base import ConstraintError
+from unspool.engines.base import Chunk, ConstraintFailedError, EngineError, EngineFinish
 from unspool.engines.llamacpp.context import Context
 from unspool.engines.llamacpp.model import Tokenizer
 from unspool.engines.llamacpp.output import Output
@@ -212,6 +213,9 @@ class BatchLoop:
             request.sampler.adjust(logits)
             token = request.sampler.pick(logits)
             request.sampler.accept(token)
+        except ConstraintError as error:
+            self._fail(request, ConstraintFailedError(str(error)))
+            return
         except Exception as error:
             _logger.debug("A request failed", exc_info=True)
             self._fail(request, EngineError(f"The next token could not be chosen: {error}"))
