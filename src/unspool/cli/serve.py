@@ -19,6 +19,7 @@ import click
 from click.core import ParameterSource
 
 import unspool
+from unspool.cli.operation import operation_options, operation_settings
 from unspool.cli.options import format_options
 from unspool.cli.serve_output import ProgressBar, print_banner
 from unspool.engines.base import Engine, EngineError
@@ -97,6 +98,7 @@ _REASONING_FIELDS = {
     metavar="ORIGIN",
     help="Let web pages of this origin call the server ('*': any).",
 )
+@operation_options
 @click.option(
     "--reasoning-field",
     type=click.Choice(list(_REASONING_FIELDS)),
@@ -248,6 +250,7 @@ def _settings(options: dict[str, Any]) -> Settings:
         reasoning_fields=_REASONING_FIELDS[options["reasoning_field"]],
         arguments=arguments,
         constrain_tools=options["constrain_tools"],
+        **operation_settings(options),
     )
 
 

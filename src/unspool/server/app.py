@@ -13,13 +13,14 @@ from starlette.routing import Route
 
 from unspool.engines.base import Engine, EngineError
 from unspool.server import routes
-from unspool.server.errors import on_error
+from unspool.server.errors import UnavailableError, on_error
+from unspool.server.limits import Limits
 from unspool.server.middleware import ApiKey, RequestId
 from unspool.server.service import Service, Settings
 from unspool.server.streams import ClientGoneError
 from unspool.surfaces.errors import InvalidRequestError
 
-_ERRORS = (InvalidRequestError, EngineError, ClientGoneError, HTTPException, Exception)
+_ERRORS = (InvalidRequestError, UnavailableError, EngineError, ClientGoneError, HTTPException, Exception)
 
 
 def create_app(engine: Engine, settings: Settings | None = None) -> Starlette:
@@ -46,7 +47,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> Starlette:
             Route("/version", routes.about),
             Route("/", routes.about),
         ],
-        middleware=_middleware(settings),
+        middleware=_middleware(service),
         exception_handlers=dict.fromkeys(_ERRORS, on_error),
         lifespan=lifespan,
     )
@@ -54,7 +55,8 @@ def create_app(engine: Engine, settings: Settings | None = None) -> Starlette:
     return app
 
 
-def _middleware(settings: Settings) -> list[Middleware]:
+def _middleware(service: Service) -> list[Middleware]:
+    settings = service.settings
     middleware = [Middleware(RequestId)]
     if settings.allow_origins:
         cors = Middleware(
@@ -67,4 +69,5 @@ def _middleware(settings: Settings) -> list[Middleware]:
         middleware.append(cors)
     if settings.api_key:
         middleware.append(Middleware(ApiKey, key=settings.api_key))
+    middleware.append(Middleware(Limits, traffic=service.traffic, idle_timeout=settings.idle_timeout))
     return middleware

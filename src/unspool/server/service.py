@@ -16,6 +16,7 @@ from unspool.compat.following import DEFAULT_FORMAT
 from unspool.engines.base import CountsTokens, Engine, ModelInfo, Sampling
 from unspool.server.constraints import ConstrainedTools, Demands, Held, hold
 from unspool.server.generation import ChunkReader, Generation, ParserLike
+from unspool.server.limits import Traffic
 from unspool.server.parsers import Plugins, choice_of, choose_plugins
 from unspool.server.template import ChatTemplate
 from unspool.surfaces.chat_writer import REASONING_FIELDS
@@ -32,6 +33,8 @@ class Settings:
 
     ``format`` and ``chat_template`` (Jinja source) override what the model brings. ``aliases`` are further
     names of the model. ``arguments`` is how a call's arguments stream. ``max_body`` is in bytes.
+    ``max_waiting`` is how many requests may wait for their first token; ``time_limit`` is in seconds from a
+    request's arrival to its last token, ``idle_timeout`` in seconds without a sign of the client.
     ``constrain_tools`` says which calls are held to what where calls may come and need not: those of strict tools
     alone to their schema, every call to its form, or every call to its schema. ``tool_parser`` and
     ``reasoning_parser`` name parsers, at least one of them a plugin's, which then read instead of the format.
@@ -48,6 +51,9 @@ class Settings:
     arguments: Literal["incremental", "atomic"] = "incremental"
     constrain_tools: ConstrainedTools = "strict"
     max_body: int = 32 * 1024 * 1024
+    max_waiting: int = 128
+    time_limit: float | None = None
+    idle_timeout: float | None = 60.0
 
 
 @runtime_checkable
@@ -77,6 +83,7 @@ class Service:
         """
         self.engine = engine
         self.settings = settings
+        self.traffic = Traffic(settings.max_waiting, settings.time_limit)
         model = engine.model
         self.template = ChatTemplate(template_source(settings, model), model.special)
         self.format = unspool.get_format(choose_format(settings, model))
@@ -155,7 +162,9 @@ class Service:
             for _ in range(choices)
         ]
         streams = [engine.stream(prompt, sampling, constraint) for constraint in held.constraints]
-        return Generation(streams, readers, held.check if held.checks else None)
+        generation = Generation(streams, readers, held.check if held.checks else None)
+        generation.steps = self.traffic.follow(generation.steps)
+        return generation
 
     def _held_tools(self, conversation: Conversation) -> Conversation:
         """The conversation with the tools whose calls can be held: how a plugin's are written is not known."""

@@ -1,0 +1,48 @@
+"""How a server is operated: the flags of ``unspool serve`` that are about its clients, not about its model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+
+def operation_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the flags; :func:`operation_settings` reads them."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+_OPTIONS = (
+    click.option(
+        "--max-waiting",
+        type=click.IntRange(min=1),
+        default=128,
+        show_default=True,
+        help="How many requests may wait for their first token; more get a 503.",
+    ),
+    click.option(
+        "--time-limit",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        help="Seconds that a request may take, waiting included; 0 is no limit. [default: 0]",
+    ),
+    click.option(
+        "--idle-timeout",
+        type=click.FloatRange(min=0),
+        default=60.0,
+        help="Seconds after which a client that neither sends its request nor takes its answer is given up; 0 is "
+        "no limit. [default: 60]",
+    ),
+)
+
+
+def operation_settings(options: dict[str, Any]) -> dict[str, Any]:
+    """The flags as fields of :class:`unspool.server.service.Settings`."""
+    return {
+        "max_waiting": options["max_waiting"],
+        "time_limit": options["time_limit"] or None,
+        "idle_timeout": options["idle_timeout"] or None,
+    }

@@ -1,0 +1,200 @@
+"""Bounds on what waits and how long anything takes, so that no client can take the server from the others.
+
+A request waits from the moment its body is complete until its first token. How many run together is the engine's
+matter; how many may wait is bounded here. A client must send its body, and take its answer, without long pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from unspool.server.errors import UnavailableError, refusal
+from unspool.server.generation import Step
+from unspool.server.streams import ClientGoneError
+from unspool.surfaces.errors import InvalidRequestError
+
+GENERATING = frozenset({"/v1/chat/completions", "/v1/messages", "/v1/responses"})
+"""The paths whose requests wait for the engine."""
+
+_RETRY_AFTER = 5
+"""Seconds after which a client that was sent away may come back."""
+
+
+class OverloadedError(UnavailableError):
+    """As many requests wait as may."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Too many requests wait for the model; try again later.", 503, "overloaded", retry_after=_RETRY_AFTER
+        )
+
+
+class TimeLimitError(UnavailableError):
+    """A generation took longer than the operator allows."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The request took longer than this server allows ({seconds:g} seconds).", 504, "timeout")
+
+
+class EndedError(UnavailableError):
+    """The server shuts down and can't wait for the end of a generation."""
+
+    def __init__(self) -> None:
+        super().__init__("The server is shutting down; try again later.", 503, "shutting_down")
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """A request on its way. ``arrived`` is in seconds of the event loop's clock."""
+
+    arrived: float
+    waits: bool = False
+
+
+_TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
+
+
+class Traffic:
+    """All requests that are in the server.
+
+    ``max_waiting`` is how many may wait for their first token; ``time_limit`` is in seconds from a request's
+    arrival to the end of its generation.
+    """
+
+    def __init__(self, max_waiting: int, time_limit: float | None = None) -> None:
+        self.max_waiting = max_waiting
+        self.time_limit = time_limit
+        self.waiting = 0
+        self.running = 0
+        self._ended = False
+        self._timeouts: set[asyncio.Timeout] = set()
+
+    def check(self) -> None:
+        """Raises :class:`OverloadedError` if nobody else may wait."""
+        if self.waiting >= self.max_waiting:
+            raise OverloadedError
+
+    def enter(self, ticket: Ticket) -> None:
+        """The request waits from now on. Raises :class:`OverloadedError`."""
+        self.check()
+        self.waiting += 1
+        ticket.waits = True
+
+    def leave(self, ticket: Ticket) -> None:
+        """The request waits no more, if it did."""
+        if ticket.waits:
+            ticket.waits = False
+            self.waiting -= 1
+
+    def end(self) -> None:
+        """Ends what still runs with :class:`EndedError`, and whatever starts later."""
+        self._ended = True
+        for timeout in self._timeouts:
+            timeout.reschedule(0)
+
+    def follow(self, steps: AsyncGenerator[Step, None]) -> AsyncGenerator[Step, None]:
+        """The steps of a generation for the request of this task, until its time is over."""
+        ticket = _TICKET.get() or Ticket(asyncio.get_running_loop().time())
+        return self._followed(steps, ticket)
+
+    async def _followed(self, steps: AsyncGenerator[Step, None], ticket: Ticket) -> AsyncGenerator[Step, None]:
+        self.running += 1
+        try:
+            async with aclosing(steps):
+                while (step := await self._next(steps, ticket)) is not None:
+                    self.leave(ticket)
+                    yield step
+        finally:
+            self.running -= 1
+
+    async def _next(self, steps: AsyncGenerator[Step, None], ticket: Ticket) -> Step | None:
+        """The next step, ``None`` behind the last."""
+        timeout = asyncio.timeout_at(self._deadline(ticket))
+        self._timeouts.add(timeout)
+        try:
+            async with timeout:
+                return await anext(steps, None)
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            raise self._why() from None
+        finally:
+            self._timeouts.discard(timeout)
+
+    def _deadline(self, ticket: Ticket) -> float | None:
+        if self._ended:
+            return 0
+        return None if self.time_limit is None else ticket.arrived + self.time_limit
+
+    def _why(self) -> UnavailableError:
+        return EndedError() if self._ended or self.time_limit is None else TimeLimitError(self.time_limit)
+
+
+class Limits:
+    """Keeps requests in bounds; ``idle_timeout`` is in seconds without a sign of the client, if it is bounded."""
+
+    def __init__(self, app: ASGIApp, traffic: Traffic, idle_timeout: float | None) -> None:
+        self.app = app
+        self.traffic = traffic
+        self.idle_timeout = idle_timeout
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the request on, or answers 503."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        ticket = Ticket(asyncio.get_running_loop().time())
+        queues = scope["method"] == "POST" and scope["path"] in GENERATING
+        if queues:
+            try:
+                # Before its body is read, and once more behind it: only then it takes a place.
+                self.traffic.check()
+            except OverloadedError as error:
+                await refusal(scope, error)(scope, receive, send)
+                return
+        enter: Callable[[Ticket], None] | None = self.traffic.enter if queues else None
+        token = _TICKET.set(ticket)
+        try:
+            await self.app(scope, self._receiver(receive, ticket, enter), self._sender(send))
+        finally:
+            _TICKET.reset(token)
+            self.traffic.leave(ticket)
+
+    def _receiver(self, receive: Receive, ticket: Ticket, enter: Callable[[Ticket], None] | None) -> Receive:
+        complete = False
+
+        async def receive_in_time() -> Message:
+            nonlocal complete
+            if complete:
+                return await receive()
+            try:
+                async with asyncio.timeout(self.idle_timeout):
+                    message = await receive()
+            except TimeoutError:
+                raise InvalidRequestError(
+                    f"Nothing of the request's body came for {self.idle_timeout:g} seconds.",
+                    code="request_timeout",
+                    status=408,
+                ) from None
+            complete = not message.get("more_body", False)
+            if complete and enter is not None:
+                enter(ticket)
+            return message
+
+        return receive_in_time
+
+    def _sender(self, send: Send) -> Send:
+        async def send_in_time(message: Message) -> None:
+            try:
+                async with asyncio.timeout(self.idle_timeout):
+                    await send(message)
+            except TimeoutError:
+                raise ClientGoneError from None
+
+        return send_in_time
