@@ -203,3 +203,20 @@ def test_parsers_that_arent_there_are_found_first(
     assert result.exit_code in (1, 2)
     assert complaint in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "status"),
+    [
+        ((), 403),
+        (("--host", "localhost"), 403),
+        (("--allow-host", "page.example"), 200),
+        (("--host", "0.0.0.0"), 200),
+        (("--host", "0.0.0.0", "--allow-host", "other.example"), 403),
+    ],
+)
+def test_a_server_for_this_machine_has_no_foreign_name(
+    recordings: Path, flags: tuple[str, ...], status: int
+) -> None:
+    with running("--recordings", recordings, *flags) as (url, _, _):
+        assert httpx.get(f"{url}/v1/models", headers={"host": "page.example"}).status_code == status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,21 @@ def operation_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 _OPTIONS = (
+    click.option(
+        "--allow-origin",
+        "allow_origins",
+        multiple=True,
+        metavar="ORIGIN",
+        help="Let web pages of this origin call the server ('*': any).",
+    ),
+    click.option(
+        "--allow-host",
+        "allow_hosts",
+        multiple=True,
+        metavar="NAME",
+        help="A name that clients may call the server by, besides addresses ('*': any). [default: names of this "
+        "machine if --host is, else any]",
+    ),
     click.option(
         "--max-waiting",
         type=click.IntRange(min=1),
@@ -39,10 +55,20 @@ _OPTIONS = (
 )
 
 
-def operation_settings(options: dict[str, Any]) -> dict[str, Any]:
-    """The flags as fields of :class:`unspool.server.service.Settings`."""
+def operation_settings(options: dict[str, Any], host: str) -> dict[str, Any]:
+    """The flags as fields of :class:`unspool.server.service.Settings`, for a server that listens on ``host``."""
     return {
+        "allow_origins": options["allow_origins"],
+        "allow_hosts": options["allow_hosts"] or (("localhost",) if _is_loopback(host) else ()),
         "max_waiting": options["max_waiting"],
         "time_limit": options["time_limit"] or None,
         "idle_timeout": options["idle_timeout"] or None,
     }
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine can connect, so that a name from elsewhere is a page's trick."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -91,13 +91,6 @@ _REASONING_FIELDS = {
     metavar="KEY",
     help="Demand this key from clients; better set in the environment, where others can't read it.",
 )
-@click.option(
-    "--allow-origin",
-    "allow_origins",
-    multiple=True,
-    metavar="ORIGIN",
-    help="Let web pages of this origin call the server ('*': any).",
-)
 @operation_options
 @click.option(
     "--reasoning-field",
@@ -170,7 +163,7 @@ def serve(
     """
     engine_name = _engine_name(context)
     try:
-        settings = _settings(options)
+        settings = _settings(options, host)
         with _listen(host, port) as listener:
             load = ProgressBar("Loading")
             engine = _engine(engine_name, model, options, load)
@@ -226,7 +219,7 @@ def _parsers(options: dict[str, Any]) -> tuple[str | None, str | None, str | Non
     return form or named, None, None
 
 
-def _settings(options: dict[str, Any]) -> Settings:
+def _settings(options: dict[str, Any], host: str) -> Settings:
     from unspool.server.service import Settings
     from unspool.server.template import BadTemplateError, ChatTemplate
 
@@ -246,11 +239,10 @@ def _settings(options: dict[str, Any]) -> Settings:
         chat_template=template,
         aliases=options["aliases"],
         api_key=options["api_key"] or None,
-        allow_origins=options["allow_origins"],
         reasoning_fields=_REASONING_FIELDS[options["reasoning_field"]],
         arguments=arguments,
         constrain_tools=options["constrain_tools"],
-        **operation_settings(options),
+        **operation_settings(options, host),
     )
 
 

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from unspool.engines.base import Engine, EngineError
 from unspool.server import routes
 from unspool.server.errors import UnavailableError, on_error
+from unspool.server.gate import Gate
 from unspool.server.limits import Limits
 from unspool.server.middleware import ApiKey, RequestId
 from unspool.server.service import Service, Settings
@@ -57,7 +58,10 @@ def create_app(engine: Engine, settings: Settings | None = None) -> Starlette:
 
 def _middleware(service: Service) -> list[Middleware]:
     settings = service.settings
-    middleware = [Middleware(RequestId)]
+    middleware = [
+        Middleware(RequestId),
+        Middleware(Gate, hosts=settings.allow_hosts, origins=settings.allow_origins),
+    ]
     if settings.allow_origins:
         cors = Middleware(
             CORSMiddleware,

@@ -33,6 +33,7 @@ class Settings:
 
     ``format`` and ``chat_template`` (Jinja source) override what the model brings. ``aliases`` are further
     names of the model. ``arguments`` is how a call's arguments stream. ``max_body`` is in bytes.
+    ``allow_hosts`` are the names that the server is called by; without one, by any.
     ``max_waiting`` is how many requests may wait for their first token; ``time_limit`` is in seconds from a
     request's arrival to its last token, ``idle_timeout`` in seconds without a sign of the client.
     ``constrain_tools`` says which calls are held to what where calls may come and need not: those of strict tools
@@ -47,6 +48,7 @@ class Settings:
     aliases: tuple[str, ...] = ()
     api_key: str | None = None
     allow_origins: tuple[str, ...] = ()
+    allow_hosts: tuple[str, ...] = ()
     reasoning_fields: tuple[str, ...] = REASONING_FIELDS
     arguments: Literal["incremental", "atomic"] = "incremental"
     constrain_tools: ConstrainedTools = "strict"
