@@ -16,7 +16,7 @@ import pytest
 
 from tests.server.serving import HELLO, ScriptedEngine, client, served
 from unspool.engines.base import Chunk
-from unspool.server.generation import Step
+from unspool.server.generation import Generation, Step
 from unspool.server.limits import EndedError, Traffic
 from unspool.server.service import Settings
 
@@ -141,14 +141,19 @@ def test_what_runs_ends_when_it_must() -> None:
             yield 0, []
             await asyncio.Event().wait()
 
-        followed = traffic.follow(steps())
+        def generation() -> Generation:
+            found = Generation([], [])
+            found.steps = steps()
+            return found
+
+        followed = traffic.follow(generation())
         assert await anext(followed) == (0, [])
         waiting = asyncio.ensure_future(anext(followed))
         await asyncio.sleep(0)
         traffic.end()
         with pytest.raises(EndedError, match="shutting down"):
             await waiting
-        later = traffic.follow(steps())
+        later = traffic.follow(generation())
         assert await anext(later) == (0, [])
         with pytest.raises(EndedError):
             await anext(later)

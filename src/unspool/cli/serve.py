@@ -25,6 +25,7 @@ from unspool.cli.serve_output import ProgressBar, print_banner
 from unspool.engines.base import Engine, EngineError
 
 if TYPE_CHECKING:
+    from unspool.server.logs import LogFormat
     from unspool.server.service import Settings
 
 # How long running answers may go on after the first interrupt.
@@ -152,9 +153,23 @@ _REASONING_FIELDS = {
     show_default=True,
     help="What the server reports; info has a line per request.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How it reports: lines for people, or a JSON object a line.",
+)
 @click.pass_context
 def serve(
-    context: click.Context, /, model: str | None, host: str, port: int, log_level: str, **options: Any
+    context: click.Context,
+    /,
+    model: str | None,
+    host: str,
+    port: int,
+    log_level: str,
+    log_format: LogFormat,
+    **options: Any,
 ) -> None:
     """Serve MODEL over the OpenAI and Anthropic APIs.
 
@@ -167,8 +182,8 @@ def serve(
         with _listen(host, port) as listener:
             load = ProgressBar("Loading")
             engine = _engine(engine_name, model, options, load)
-            _log_from(log_level)
-            _run(engine, settings, listener, load, access_log=log_level in ("debug", "info"))
+            _log_from(log_level, log_format)
+            _run(engine, settings, listener, load)
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn", "orjson", "jinja2"):
             raise
@@ -305,16 +320,16 @@ def _llamacpp(model: str | None, options: dict[str, Any], load: ProgressBar) -> 
     )
 
 
-def _log_from(level: str) -> None:
-    logging.basicConfig(level=level.upper(), format="%(levelname)s: %(message)s")
+def _log_from(level: str, form: LogFormat) -> None:
+    from unspool.server.logs import log_to_stderr
+
+    log_to_stderr(level, form)
     if level != "debug":
         # Its lines about starting say less than the banner.
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
 
 
-def _run(
-    engine: Engine, settings: Settings, listener: socket.socket, load: ProgressBar, *, access_log: bool
-) -> None:
+def _run(engine: Engine, settings: Settings, listener: socket.socket, load: ProgressBar) -> None:
     """Loads the engine and serves until interrupted."""
     import uvicorn
 
@@ -344,7 +359,7 @@ def _run(
         config = uvicorn.Config(
             app,
             log_config=None,
-            access_log=access_log,
+            access_log=False,
             ws="none",
             lifespan="on",
             timeout_graceful_shutdown=_GRACE_SECONDS,

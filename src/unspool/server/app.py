@@ -16,6 +16,7 @@ from unspool.server import routes
 from unspool.server.errors import UnavailableError, on_error
 from unspool.server.gate import Gate
 from unspool.server.limits import Limits
+from unspool.server.logs import AccessLog
 from unspool.server.middleware import ApiKey, RequestId
 from unspool.server.service import Service, Settings
 from unspool.server.streams import ClientGoneError
@@ -45,6 +46,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> Starlette:
             Route("/v1/models", routes.models),
             Route("/v1/models/{name:path}", routes.model),
             Route("/health", routes.health),
+            Route("/metrics", routes.metrics),
             Route("/version", routes.about),
             Route("/", routes.about),
         ],
@@ -60,6 +62,7 @@ def _middleware(service: Service) -> list[Middleware]:
     settings = service.settings
     middleware = [
         Middleware(RequestId),
+        Middleware(AccessLog, metrics=service.traffic.metrics),
         Middleware(Gate, hosts=settings.allow_hosts, origins=settings.allow_origins),
     ]
     if settings.allow_origins:

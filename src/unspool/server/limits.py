@@ -10,12 +10,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from unspool.events import Finish
 from unspool.server.errors import UnavailableError, refusal
-from unspool.server.generation import Step
+from unspool.server.generation import Generation, Step
+from unspool.server.metrics import Metrics
 from unspool.server.streams import ClientGoneError
 from unspool.surfaces.errors import InvalidRequestError
 
@@ -55,6 +57,12 @@ class Ticket:
 
     arrived: float
     waits: bool = False
+    first_token: float | None = None
+    """Seconds from its arrival."""
+    ends: list[str] = field(default_factory=list)
+    """Why its generations ended."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
 
 _TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
@@ -72,6 +80,7 @@ class Traffic:
         self.time_limit = time_limit
         self.waiting = 0
         self.running = 0
+        self.metrics = Metrics(lambda: self.waiting, lambda: self.running)
         self._ended = False
         self._timeouts: set[asyncio.Timeout] = set()
 
@@ -98,20 +107,49 @@ class Traffic:
         for timeout in self._timeouts:
             timeout.reschedule(0)
 
-    def follow(self, steps: AsyncGenerator[Step, None]) -> AsyncGenerator[Step, None]:
-        """The steps of a generation for the request of this task, until its time is over."""
-        ticket = _TICKET.get() or Ticket(asyncio.get_running_loop().time())
-        return self._followed(steps, ticket)
+    def follow(self, generation: Generation) -> AsyncGenerator[Step, None]:
+        """The steps of a generation for the request of this task, counted, until its time is over."""
+        ticket = _TICKET.get() or Ticket(_now())
+        return self._followed(generation, generation.steps, ticket)
 
-    async def _followed(self, steps: AsyncGenerator[Step, None], ticket: Ticket) -> AsyncGenerator[Step, None]:
+    async def _followed(
+        self, generation: Generation, steps: AsyncGenerator[Step, None], ticket: Ticket
+    ) -> AsyncGenerator[Step, None]:
         self.running += 1
         try:
             async with aclosing(steps):
                 while (step := await self._next(steps, ticket)) is not None:
-                    self.leave(ticket)
+                    if ticket.first_token is None:
+                        self._begin(ticket)
+                    if (events := step[1]) and type(events[-1]) is Finish:
+                        self._finish(ticket, events[-1])
                     yield step
+        except Exception:
+            self._break(ticket, "error")
+            raise
+        except BaseException:
+            self._break(ticket, "aborted")
+            raise
         finally:
             self.running -= 1
+            self.metrics.duration.observe(_now() - ticket.arrived)
+            self.metrics.reject(generation.rejected)
+
+    def _begin(self, ticket: Ticket) -> None:
+        self.leave(ticket)
+        ticket.first_token = _now() - ticket.arrived
+        self.metrics.first_token.observe(ticket.first_token)
+
+    def _finish(self, ticket: Ticket, finish: Finish) -> None:
+        ticket.ends.append(finish.reason)
+        if finish.usage is not None:
+            ticket.prompt_tokens += finish.usage.prompt_tokens
+            ticket.completion_tokens += finish.usage.completion_tokens
+        self.metrics.finished(finish)
+
+    def _break(self, ticket: Ticket, reason: str) -> None:
+        ticket.ends.append(reason)
+        self.metrics.generations.add(1, reason)
 
     async def _next(self, steps: AsyncGenerator[Step, None], ticket: Ticket) -> Step | None:
         """The next step, ``None`` behind the last."""
@@ -136,6 +174,10 @@ class Traffic:
         return EndedError() if self._ended or self.time_limit is None else TimeLimitError(self.time_limit)
 
 
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
 class Limits:
     """Keeps requests in bounds; ``idle_timeout`` is in seconds without a sign of the client, if it is bounded."""
 
@@ -149,7 +191,7 @@ class Limits:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        ticket = Ticket(asyncio.get_running_loop().time())
+        ticket = scope.setdefault("state", {})["ticket"] = Ticket(_now())
         queues = scope["method"] == "POST" and scope["path"] in GENERATING
         if queues:
             try:

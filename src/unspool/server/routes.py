@@ -20,6 +20,7 @@ from unspool.engines.base import ModelInfo
 from unspool.message import Message
 from unspool.server.errors import describe, describe_for, json_response
 from unspool.server.generation import Generation, Step
+from unspool.server.metrics import CONTENT_TYPE
 from unspool.server.service import Service
 from unspool.server.streams import EventStream, while_connected
 from unspool.surfaces import chat
@@ -166,6 +167,11 @@ def _model(name: str, info: ModelInfo) -> dict[str, Any]:
 async def health(request: Request) -> Response:
     """``GET /health``: the model is loaded and the event loop runs."""
     return json_response({"status": "ok"})
+
+
+async def metrics(request: Request) -> Response:
+    """``GET /metrics``, for Prometheus."""
+    return Response(_service(request).traffic.metrics.text(), headers={"content-type": CONTENT_TYPE})
 
 
 async def about(request: Request) -> Response:

@@ -165,7 +165,7 @@ class Service:
         ]
         streams = [engine.stream(prompt, sampling, constraint) for constraint in held.constraints]
         generation = Generation(streams, readers, held.check if held.checks else None)
-        generation.steps = self.traffic.follow(generation.steps)
+        generation.steps = self.traffic.follow(generation)
         return generation
 
     def _held_tools(self, conversation: Conversation) -> Conversation:
