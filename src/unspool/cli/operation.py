@@ -52,6 +52,19 @@ _OPTIONS = (
         help="Seconds after which a client that neither sends its request nor takes its answer is given up; 0 is "
         "no limit. [default: 60]",
     ),
+    click.option(
+        "--shutdown-timeout",
+        type=click.FloatRange(min=0),
+        default=10.0,
+        help="Seconds that running answers may go on after an interrupt; then they are ended as failed. "
+        "[default: 10]",
+    ),
+    click.option(
+        "--heartbeat",
+        type=click.FloatRange(min=0),
+        default=15.0,
+        help="Seconds of silence in a stream after which a sign of life is sent; 0 sends none. [default: 15]",
+    ),
 )
 
 
@@ -63,6 +76,8 @@ def operation_settings(options: dict[str, Any], host: str) -> dict[str, Any]:
         "max_waiting": options["max_waiting"],
         "time_limit": options["time_limit"] or None,
         "idle_timeout": options["idle_timeout"] or None,
+        "shutdown_timeout": options["shutdown_timeout"],
+        "heartbeat": options["heartbeat"] or None,
     }
 
 

@@ -7,11 +7,8 @@ runs, in the order of what it costs to find out, and is said in one line.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,8 +25,6 @@ if TYPE_CHECKING:
     from unspool.server.logs import LogFormat
     from unspool.server.service import Settings
 
-# How long running answers may go on after the first interrupt.
-_GRACE_SECONDS = 3
 _FLAGS_OF = {"llamacpp": ("threads", "ctx", "slots"), "replay": ("recordings", "chunking", "delay")}
 """What only one engine takes."""
 _REASONING_FIELDS = {
@@ -335,16 +330,8 @@ def _run(engine: Engine, settings: Settings, listener: socket.socket, load: Prog
 
     from unspool.compat import PluginError
     from unspool.server.app import create_app
+    from unspool.server.run import run_server
     from unspool.server.template import BadTemplateError
-
-    class Server(uvicorn.Server):
-        """Ends by a normal return on a signal: uvicorn's own way is to send it again and die of it."""
-
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, self.handle_exit)
-            yield
 
     async def run() -> None:
         with load:
@@ -356,15 +343,7 @@ def _run(engine: Engine, settings: Settings, listener: socket.socket, load: Prog
             raise click.ClickException(str(error)) from None
         host, port = listener.getsockname()[:2]
         print_banner(engine.model, app.state.service.reads, host, port, settings)
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            ws="none",
-            lifespan="on",
-            timeout_graceful_shutdown=_GRACE_SECONDS,
-        )
-        await Server(config).serve(sockets=[listener])
+        await run_server(app, listener)
 
     loop_factory = uvicorn.Config("", log_config=None).get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:

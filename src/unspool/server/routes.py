@@ -25,7 +25,7 @@ from unspool.server.service import Service
 from unspool.server.streams import EventStream, while_connected
 from unspool.surfaces import chat
 from unspool.surfaces import messages as messages_surface
-from unspool.surfaces.chat_writer import ChatStream, completion
+from unspool.surfaces.chat_writer import HEARTBEAT, ChatStream, completion
 from unspool.surfaces.errors import InvalidRequestError
 from unspool.surfaces.messages_writer import PING, MessageStream, message
 
@@ -55,7 +55,8 @@ async def chat_completions(request: Request) -> Response:
         # What is wrong with the request shows before the answer begins: afterwards a status can't be sent.
         first = await while_connected(request.receive, generation.start())
         writer = ChatStream(**identity, choices=asked.n, include_usage=asked.include_usage)
-        return EventStream(_chat_frames(first, generation.steps, writer))
+        frames = _chat_frames(first, generation.steps, writer)
+        return EventStream(frames, heartbeat=HEARTBEAT, pause=service.settings.heartbeat)
     choices = await while_connected(request.receive, generation.events())
     return json_response(completion([Message.from_events(events) for events in choices], **identity))
 
@@ -97,7 +98,8 @@ async def messages(request: Request) -> Response:
     if asked.stream:
         first = await while_connected(request.receive, generation.start())
         writer = MessageStream(**identity, prompt=generation.prompt)
-        return EventStream(_message_frames(first, generation, writer, request.scope), heartbeat=PING)
+        frames = _message_frames(first, generation, writer, request.scope)
+        return EventStream(frames, heartbeat=PING, pause=service.settings.heartbeat)
     (events,) = await while_connected(request.receive, generation.events())
     (stop_sequence,) = generation.stop_sequences
     return Response(message(events, **identity, stop_sequence=stop_sequence), media_type="application/json")

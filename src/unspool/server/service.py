@@ -35,7 +35,9 @@ class Settings:
     names of the model. ``arguments`` is how a call's arguments stream. ``max_body`` is in bytes.
     ``allow_hosts`` are the names that the server is called by; without one, by any.
     ``max_waiting`` is how many requests may wait for their first token; ``time_limit`` is in seconds from a
-    request's arrival to its last token, ``idle_timeout`` in seconds without a sign of the client.
+    request's arrival to its last token, ``idle_timeout`` in seconds without a sign of the client,
+    ``shutdown_timeout`` in seconds that running answers may go on when the server ends, ``heartbeat`` in seconds
+    of silence in a stream after which a sign of life is sent.
     ``constrain_tools`` says which calls are held to what where calls may come and need not: those of strict tools
     alone to their schema, every call to its form, or every call to its schema. ``tool_parser`` and
     ``reasoning_parser`` name parsers, at least one of them a plugin's, which then read instead of the format.
@@ -56,6 +58,8 @@ class Settings:
     max_waiting: int = 128
     time_limit: float | None = None
     idle_timeout: float | None = 60.0
+    shutdown_timeout: float = 10.0
+    heartbeat: float | None = 15.0
 
 
 @runtime_checkable

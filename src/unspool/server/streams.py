@@ -16,9 +16,6 @@ from starlette.types import Receive, Scope, Send
 
 T = TypeVar("T")
 
-_PAUSE = 15.0
-"""Seconds; proxies commonly close what is silent for 30 or 60."""
-
 
 class ClientGoneError(Exception):
     """The client closed the connection before its answer was complete."""
@@ -50,14 +47,15 @@ async def _disconnected(receive: Receive) -> None:
 class EventStream(Response):
     """Server-sent events from an async generator of frames, which is closed when the client goes away.
 
-    ``heartbeat`` is a frame to send whenever nothing else was sent for ``pause`` seconds, so that neither proxies
-    nor clients take a silent model for a dead connection.
+    ``heartbeat`` is a frame to send whenever nothing else was sent for ``pause`` seconds (``None``: never), so
+    that neither proxies nor clients take a silent model for a dead connection; proxies commonly close what is
+    silent for 30 or 60 seconds.
     """
 
     media_type = "text/event-stream"
 
     def __init__(
-        self, frames: AsyncGenerator[bytes, None], *, heartbeat: bytes = b"", pause: float = _PAUSE
+        self, frames: AsyncGenerator[bytes, None], *, heartbeat: bytes = b"", pause: float | None = None
     ) -> None:
         self.frames = frames
         self.heartbeat = heartbeat
@@ -75,7 +73,7 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        beating = asyncio.ensure_future(self._beat(send)) if self.heartbeat else None
+        beating = asyncio.ensure_future(self._beat(send, self.pause)) if self.heartbeat and self.pause else None
         try:
             async with aclosing(self.frames):
                 async for data in self.frames:
@@ -87,9 +85,9 @@ class EventStream(Response):
                 await asyncio.gather(beating, return_exceptions=True)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _beat(self, send: Send) -> None:
+    async def _beat(self, send: Send, pause: float) -> None:
         while True:
             sent = self._sent
-            await asyncio.sleep(self.pause)
+            await asyncio.sleep(pause)
             if sent == self._sent:
                 await send({"type": "http.response.body", "body": self.heartbeat, "more_body": True})
