@@ -18,6 +18,7 @@ from starlette.types import Scope
 
 from unspool.engines.base import ModelInfo
 from unspool.message import Message
+from unspool.server.bodies import read_body
 from unspool.server.errors import describe, describe_for, json_response
 from unspool.server.generation import Generation, Step
 from unspool.server.metrics import CONTENT_TYPE
@@ -188,21 +189,7 @@ def _service(request: Request) -> Service:
 
 async def read_json(request: Request, limit: int) -> object:
     """The request's body; a 413 if it is longer than ``limit`` bytes, a 400 if it is not JSON."""
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise InvalidRequestError("Compressed request bodies are not supported; send it plain.", status=415)
-    declared = request.headers.get("content-length", "")
-    too_large = InvalidRequestError(
-        f"The request body is larger than this server takes ({limit} bytes).",
-        code="request_too_large",
-        status=413,
-    )
-    if declared.isdecimal() and int(declared) > limit:
-        raise too_large
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > limit:
-            raise too_large
+    body = await read_body(request, limit)
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
