@@ -134,8 +134,9 @@ def test_a_wrong_key_is_an_authentication_error(locked: str) -> None:
     assert httpx.get(f"{locked}/v1/nowhere").status_code == 401
 
 
-def test_health_needs_no_key(locked: str) -> None:
-    assert httpx.get(f"{locked}/health").status_code == 200
+@pytest.mark.parametrize("path", ["/health", "/", "/docs", "/openapi.json"])
+def test_what_says_nothing_of_the_model_needs_no_key(locked: str, path: str) -> None:
+    assert httpx.get(locked + path).status_code == 200
 
 
 def test_any_key_is_taken_when_none_is_demanded(http: httpx.Client) -> None:

@@ -12,7 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from unspool.engines.base import Engine, EngineError
-from unspool.server import routes
+from unspool.server import openapi, routes
 from unspool.server.errors import UnavailableError, on_error
 from unspool.server.gate import Gate
 from unspool.server.limits import Limits
@@ -47,6 +47,8 @@ def create_app(engine: Engine, settings: Settings | None = None) -> Starlette:
             Route("/v1/models/{name:path}", routes.model),
             Route("/health", routes.health),
             Route("/metrics", routes.metrics),
+            Route("/openapi.json", openapi.openapi),
+            Route("/docs", openapi.page),
             Route("/version", routes.about),
             Route("/", routes.about),
         ],

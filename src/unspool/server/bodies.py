@@ -76,7 +76,7 @@ def _decoder(encoding: str) -> _Decoder:
         return _Plain()
     if encoding not in _WINDOWS:
         raise InvalidRequestError(
-            f"Request bodies can't be compressed by {encoding!r}; use gzip or deflate, or send it plain.",
+            f"Request bodies can't be compressed by {encoding!r}; use gzip or deflate, or send them plain.",
             status=415,
         )
     return zlib.decompressobj(_WINDOWS[encoding])
