@@ -68,6 +68,55 @@ class Ticket:
 _TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
 
 
+class _ExpiredError(Exception):
+    """The time of a generation is over."""
+
+
+class _Watch:
+    """Ends the wait for a step at a time of the event loop's clock, or when it is told to.
+
+    It is one timer for a whole generation, since one for each step (``asyncio.timeout``) costs more than a step.
+    """
+
+    def __init__(self, deadline: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = None if deadline is None else loop.call_at(deadline, self.expire)
+        self._expired = False
+        self._waiting: asyncio.Task[object] | None = None
+
+    def expire(self) -> None:
+        """The time is over."""
+        if not self._expired:
+            self._expired = True
+            if self._waiting is not None:
+                self._waiting.cancel()
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _check(self) -> None:
+        if self._expired:
+            raise _ExpiredError
+
+    async def next(self, steps: AsyncGenerator[Step, None]) -> Step | None:
+        """The next step, ``None`` behind the last. Raises :class:`_ExpiredError`."""
+        self._check()
+        task = self._waiting = asyncio.current_task()
+        assert task is not None
+        others = task.cancelling()
+        try:
+            return await anext(steps, None)
+        except asyncio.CancelledError:
+            # Whoever else cancels the task at the same time has precedence.
+            if self._expired and task.uncancel() <= others:
+                raise _ExpiredError from None
+            raise
+        finally:
+            self._waiting = None
+
+
 class Traffic:
     """All requests that are in the server.
 
@@ -82,7 +131,7 @@ class Traffic:
         self.running = 0
         self.metrics = Metrics(lambda: self.waiting, lambda: self.running)
         self._ended = False
-        self._timeouts: set[asyncio.Timeout] = set()
+        self._watches: set[_Watch] = set()
 
     def check(self) -> None:
         """Raises :class:`OverloadedError` if nobody else may wait."""
@@ -104,8 +153,8 @@ class Traffic:
     def end(self) -> None:
         """Ends what still runs with :class:`EndedError`, and whatever starts later."""
         self._ended = True
-        for timeout in self._timeouts:
-            timeout.reschedule(0)
+        for watch in self._watches:
+            watch.expire()
 
     def follow(self, generation: Generation) -> AsyncGenerator[Step, None]:
         """The steps of a generation for the request of this task, counted, until its time is over."""
@@ -115,15 +164,19 @@ class Traffic:
     async def _followed(
         self, generation: Generation, steps: AsyncGenerator[Step, None], ticket: Ticket
     ) -> AsyncGenerator[Step, None]:
+        watch = self._watched(ticket)
         self.running += 1
         try:
             async with aclosing(steps):
-                while (step := await self._next(steps, ticket)) is not None:
+                while (step := await watch.next(steps)) is not None:
                     if ticket.first_token is None:
                         self._begin(ticket)
                     if (events := step[1]) and type(events[-1]) is Finish:
                         self._finish(ticket, events[-1])
                     yield step
+        except _ExpiredError:
+            self._break(ticket, "error")
+            raise self._why() from None
         except Exception:
             self._break(ticket, "error")
             raise
@@ -132,8 +185,17 @@ class Traffic:
             raise
         finally:
             self.running -= 1
+            self._watches.discard(watch)
+            watch.close()
             self.metrics.duration.observe(_now() - ticket.arrived)
             self.metrics.reject(generation.rejected)
+
+    def _watched(self, ticket: Ticket) -> _Watch:
+        watch = _Watch(None if self.time_limit is None else ticket.arrived + self.time_limit)
+        self._watches.add(watch)
+        if self._ended:
+            watch.expire()
+        return watch
 
     def _begin(self, ticket: Ticket) -> None:
         self.leave(ticket)
@@ -150,25 +212,6 @@ class Traffic:
     def _break(self, ticket: Ticket, reason: str) -> None:
         ticket.ends.append(reason)
         self.metrics.generations.add(1, reason)
-
-    async def _next(self, steps: AsyncGenerator[Step, None], ticket: Ticket) -> Step | None:
-        """The next step, ``None`` behind the last."""
-        timeout = asyncio.timeout_at(self._deadline(ticket))
-        self._timeouts.add(timeout)
-        try:
-            async with timeout:
-                return await anext(steps, None)
-        except TimeoutError:
-            if not timeout.expired():
-                raise
-            raise self._why() from None
-        finally:
-            self._timeouts.discard(timeout)
-
-    def _deadline(self, ticket: Ticket) -> float | None:
-        if self._ended:
-            return 0
-        return None if self.time_limit is None else ticket.arrived + self.time_limit
 
     def _why(self) -> UnavailableError:
         return EndedError() if self._ended or self.time_limit is None else TimeLimitError(self.time_limit)
