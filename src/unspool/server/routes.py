@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -23,7 +23,7 @@ from unspool.server.errors import describe, describe_for, json_response
 from unspool.server.generation import Generation, Step
 from unspool.server.metrics import CONTENT_TYPE
 from unspool.server.service import Service
-from unspool.server.streams import EventStream, while_connected
+from unspool.server.streams import EventStream, begun, while_connected
 from unspool.surfaces import chat
 from unspool.surfaces import messages as messages_surface
 from unspool.surfaces.chat_writer import HEARTBEAT, ChatStream, completion
@@ -53,21 +53,22 @@ async def chat_completions(request: Request) -> Response:
         "reasoning_fields": service.settings.reasoning_fields,
     }
     if asked.stream:
-        # What is wrong with the request shows before the answer begins: afterwards a status can't be sent.
-        first = await while_connected(request.receive, generation.start())
+        # What is wrong with the request shows before the answer begins, since a status can't be sent afterwards.
+        # What takes long after that is the queue or the prompt; meanwhile the client must hear something.
+        pause = service.settings.heartbeat
+        first = await begun(request.receive, generation.start(), pause)
         writer = ChatStream(**identity, choices=asked.n, include_usage=asked.include_usage)
-        frames = _chat_frames(first, generation.steps, writer)
-        return EventStream(frames, heartbeat=HEARTBEAT, pause=service.settings.heartbeat)
+        return EventStream(_chat_frames(first, generation.steps, writer), heartbeat=HEARTBEAT, pause=pause)
     choices = await while_connected(request.receive, generation.events())
     return json_response(completion([Message.from_events(events) for events in choices], **identity))
 
 
 async def _chat_frames(
-    first: Step, steps: AsyncGenerator[Step, None], writer: ChatStream
+    first: Awaitable[Step], steps: AsyncGenerator[Step, None], writer: ChatStream
 ) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(steps):
-            if data := writer.write(*first):
+            if data := writer.write(*await first):
                 yield data
             async for index, events in steps:
                 if data := writer.write(index, events):

@@ -39,6 +39,23 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
         await asyncio.gather(task, watcher, return_exceptions=True)
 
 
+async def begun(receive: Receive, work: Coroutine[Any, Any, T], patience: float | None) -> asyncio.Task[T]:
+    """``work`` as a task, after at most ``patience`` seconds (``None``: once it is done).
+
+    Until then it raises what ``work`` raises, and :class:`ClientGoneError` as :func:`while_connected` does.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await while_connected(receive, asyncio.wait({task}, timeout=patience))
+    except BaseException:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
+    if task.done():
+        task.result()
+    return task
+
+
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
