@@ -94,10 +94,12 @@ def test_a_bug_is_one_line_with_its_traceback(lines: list[str]) -> None:
     assert (request["status"], request["finish_reasons"]) == (500, ["error"])
 
 
-def test_outside_of_requests_there_is_no_id() -> None:
+def test_a_line_outside_of_requests_has_no_id_and_is_one_line() -> None:
     record = logging.LogRecord("a.b", logging.WARNING, "", 0, "x %d", (1,), None)
     assert TextFormatter().format(record) == "WARNING: x 1"
     assert "request_id" not in json.loads(JsonFormatter().format(record))
+    forged = logging.LogRecord("a.b", logging.WARNING, "", 0, "field %s", ("a\r\nERROR: b",), None)
+    assert TextFormatter().format(forged) == r"WARNING: field a\r\nERROR: b"
     try:
         raise ValueError("wrong")
     except ValueError:

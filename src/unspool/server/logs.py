@@ -1,6 +1,6 @@
 """The server's log: a line for each request, with its id on whatever is said meanwhile.
 
-What people and models write is never in it.
+Conversations are not in it, but for what a line about a fault quotes.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ class TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the standard library
         """The first line; what was raised comes behind it."""
         request_id = _REQUEST_ID.get()
-        return super().formatMessage(record) + (f" [{request_id}]" if request_id else "")
+        # What a client wrote must not look like a line of its own.
+        line = super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
+        return line + (f" [{request_id}]" if request_id else "")
 
 
 class JsonFormatter(logging.Formatter):
