@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +15,6 @@ import pytest
 
 from tests.server.serving import HELLO, WEATHER, ScriptedEngine, client, replaying, served
 from tests.surfaces.chat_grammar import read_stream
-from unspool.constrained import Constraint
 from unspool.engines.base import Chunk, ContextOverflowError, EngineError, Sampling, SamplingError
 from unspool.engines.replay import Recording, ReplayEngine
 from unspool.server.service import Settings
@@ -397,42 +396,3 @@ def test_a_heartbeat_in_a_stream_changes_nothing_for_clients(heartbeat: float | 
     assert (b": still here\n\n" in raw) == (heartbeat is not None)
     assert all(frame.startswith((b"data: ", b": ")) for frame in raw.split(b"\n\n")[:-1])
     assert final.choices[0].message.content == "Hello there"
-
-
-class Slow(ScriptedEngine):
-    """An engine that reads its prompt for long before it fails, or writes."""
-
-    async def stream(
-        self, prompt: Any, sampling: Sampling, constraint: Constraint | None = None
-    ) -> AsyncIterator[Chunk]:
-        """Waits, then follows the script."""
-        await asyncio.sleep(0.3)
-        async for chunk in super().stream(prompt, sampling, constraint):
-            yield chunk
-
-
-@pytest.mark.parametrize("n", [1, 2])
-def test_a_stream_begins_with_heartbeats_while_the_first_token_takes_long(n: int) -> None:
-    chunk = Chunk("ok", finish_reason="stop")
-    with served(Slow(chunk), Settings(heartbeat=0.01)) as url:
-        body = {"messages": HELLO, "stream": True, "n": n}
-        raw = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).content
-    assert raw.startswith(b": still here\n\n")
-    read_stream(raw.replace(b": still here\n\n", b""))
-
-
-def test_what_goes_wrong_after_that_is_an_error_in_the_stream() -> None:
-    with served(Slow(EngineError("no memory")), Settings(heartbeat=0.01)) as url:
-        answer = httpx.post(f"{url}/v1/chat/completions", json={"messages": HELLO, "stream": True}, timeout=60)
-    *_, error, done, end = answer.text.split("\n\n")
-    assert (answer.status_code, done, end) == (200, "data: [DONE]", "")
-    assert json.loads(error.removeprefix("data: "))["error"]["message"] == "no memory"
-
-
-def test_hanging_up_before_the_first_token_aborts() -> None:
-    engine = ScriptedEngine(None)
-    body = {"messages": HELLO, "stream": True}
-    with served(engine, Settings(heartbeat=0.01)) as url:
-        with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=60) as answer:
-            assert next(answer.iter_bytes()).startswith(b": ")
-        assert engine.aborted.wait(20)

@@ -98,21 +98,25 @@ async def messages(request: Request) -> Response:
         "show_thinking": asked.show_thinking,
     }
     if asked.stream:
-        first = await while_connected(request.receive, generation.start())
-        writer = MessageStream(**identity, prompt=generation.prompt)
-        frames = _message_frames(first, generation, writer, request.scope)
-        return EventStream(frames, heartbeat=PING, pause=service.settings.heartbeat)
+        pause = service.settings.heartbeat
+        first = await begun(request.receive, generation.start(), pause)
+        frames = _message_frames(first, generation, identity, request.scope)
+        return EventStream(frames, heartbeat=PING, pause=pause)
     (events,) = await while_connected(request.receive, generation.events())
     (stop_sequence,) = generation.stop_sequences
     return Response(message(events, **identity, stop_sequence=stop_sequence), media_type="application/json")
 
 
 async def _message_frames(
-    first: Step, generation: Generation, writer: MessageStream, scope: Scope
+    first: Awaitable[Step], generation: Generation, identity: dict[str, Any], scope: Scope
 ) -> AsyncGenerator[bytes, None]:
+    writer = MessageStream(**identity)
     try:
         async with aclosing(generation.steps) as steps:
-            yield writer.write(first[1])
+            _, events = await first
+            # Only now the prompt is counted, which the first event tells.
+            writer = MessageStream(**identity, prompt=generation.prompt)
+            yield writer.write(events)
             async for _, events in steps:
                 if data := writer.write(events):
                     yield data
