@@ -35,6 +35,14 @@ settings.register_profile(
 settings.load_profile("ci")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def data_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps what servers store out of the user's own data."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNSPOOL_DATA", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 @pytest.fixture
 def clean_registry() -> Iterator[None]:
     """Undoes what a test registers."""

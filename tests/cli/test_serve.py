@@ -62,6 +62,24 @@ def test_a_key_can_come_from_the_environment(recordings: Path) -> None:
         assert "secret" not in banner
 
 
+def test_responses_are_kept_among_the_users_data_unless_told_otherwise(recordings: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running("--recordings", recordings, UNSPOOL_DATA=str(data)) as (url, banner, _):
+        assert f"kept in {data / 'responses.sqlite3'}" in banner
+        first = client(url).responses.create(model="weather", input="Hello")
+    with running("--recordings", recordings, "--store", data / "responses.sqlite3") as (url, _, _):
+        assert client(url).responses.retrieve(first.id).output_text == first.output_text
+    with running("--recordings", recordings, "--store", ":memory:") as (url, banner, _):
+        assert "kept in" not in banner
+        assert httpx.get(f"{url}/v1/responses/{first.id}").status_code == 404
+
+
+def test_without_a_place_for_data_responses_are_kept_in_memory(recordings: Path, tmp_path: Path) -> None:
+    with running("--recordings", recordings, UNSPOOL_DATA=str(recordings)) as (url, banner, _):
+        assert "kept in memory" in banner
+        assert client(url).responses.create(model="weather", input="Hello").status == "completed"
+
+
 def test_an_open_server_without_a_key_is_pointed_out(recordings: Path) -> None:
     with running("--recordings", recordings, "--host", "0.0.0.0") as (url, banner, _):
         assert "--api-key" in banner
@@ -100,6 +118,8 @@ def test_a_busy_port_is_one_clear_line(run: Run, recordings: Path) -> None:
         (["--recordings", "{recordings}", "--chunking", "token"], "no `token_pieces`"),
         (["--recordings", "{recordings}", "--chat-template", "{bad}"], "not valid Jinja"),
         (["--recordings", "{bad}.jsonl"], "does not exist"),
+        (["--recordings", "{recordings}", "--store", "{bad}"], "--store: The store"),
+        (["--recordings", "{recordings}", "--store", "mysql://here"], "kind 'mysql' is not known"),
         (["--recordings", "{recordings}", "--host", "no.such.host.invalid"], "--host no.such.host.invalid"),
         (["--port", "70000"], "--port"),
         (["--delay", "-1"], "--delay"),

@@ -26,7 +26,8 @@ Counts: TypeAlias = dict[str, dict[str, list[tuple[int, int]]]]
 @pytest.fixture(scope="module")
 def counts(request: pytest.FixtureRequest) -> Counts:
     """For each format whose test runs, and each workload: fed and examined characters at each size."""
-    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    here = (item for item in request.session.items if item.path == request.path)
+    items = [item for item in here if isinstance(item, pytest.Function)]
     names = {str(item.callspec.params["name"]) for item in items if "counts" in item.fixturenames}
     run = subprocess.run(
         [sys.executable, "-m", "tests.laws.counting", *sorted(names)],

@@ -68,6 +68,22 @@ def test_a_prompt_longer_than_the_context_is_a_400(server: tuple[openai.OpenAI, 
         assert caught.value.code == "context_length_exceeded"
 
 
+def test_the_responses_api_streams_and_goes_on(server: tuple[openai.OpenAI, str]) -> None:
+    api, _ = server
+    options: Any = {"model": api.models.list().data[0].id, "temperature": 0, "max_output_tokens": 24}
+    with api.responses.stream(input="What is the capital of France?", **options) as stream:
+        text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+        response: Any = stream.get_final_response()
+    assert "Paris" in text
+    assert response.output_text == text
+    counted = api.responses.input_tokens.count(model=response.model, input="What is the capital of France?")
+    assert counted.input_tokens == response.usage.input_tokens
+    further: Any = api.responses.create(input="And of Italy?", previous_response_id=response.id, **options)
+    assert further.usage.input_tokens > response.usage.total_tokens
+    cut = api.responses.create(input="Tell me a story.", **{**options, "max_output_tokens": 3})
+    assert (cut.status, cut.output[-1].status) == ("incomplete", "incomplete")
+
+
 def test_it_answers_the_messages_api(server: tuple[openai.OpenAI, str]) -> None:
     address = str(server[0].base_url).removesuffix("/v1/")
     api = anthropic.Anthropic(base_url=address, api_key="none", max_retries=0)

@@ -16,7 +16,7 @@ from canitoolcall.fixtures import Fixture, load_fixtures
 import unspool
 from tests.conformance.adapter import FORMATS, vocabularies
 from tests.server.serving import HELLO, client, served
-from tests.surfaces import messages_grammar
+from tests.surfaces import messages_grammar, responses_grammar
 from tests.surfaces.chat_grammar import Heard, read_stream
 from unspool.engines.replay import Recording, ReplayEngine
 
@@ -144,6 +144,33 @@ def test_whole_answers_say_the_same_as_streams_of_text(by_text: str, family: str
             assert [(call.function.name, call.function.arguments) for call in message.tool_calls or []] == [
                 (call["name"], call["arguments"]) for call in heard.calls
             ]
+
+
+def of_items(output: list[Any]) -> Summary:
+    """What a response's items say, as one message."""
+    texts = {"message": "", "reasoning": ""}
+    calls = []
+    for item in output:
+        if item["type"] == "function_call":
+            calls.append((item["name"], json.loads(item["arguments"])))
+        else:
+            texts[item["type"]] += item["content"][0]["text"]
+    return texts["message"].strip(), texts["reasoning"].strip(), calls
+
+
+@pytest.mark.parametrize("family", list(FORMATS))
+def test_the_responses_api_says_the_same_streamed_and_whole(by_tokens: str, family: str) -> None:
+    with httpx.Client(base_url=by_tokens) as http:
+        for fixture in of_family(family)[::3]:
+            tools = [{"type": "function", **tool["function"]} for tool in fixture.tools or []]
+            body = {"model": f"{fixture.id}/tokens", "input": "Hello", "tools": tools, "store": False}
+            stream = http.post("/v1/responses", json={**body, "stream": True})
+            response = responses_grammar.read_stream(stream.content)
+            assert of_items(response["output"]) == expected(fixture), fixture.id
+            assert response["status"] == "completed"
+            whole = http.post("/v1/responses", json=body).json()
+            assert of_items(whole["output"]) == expected(fixture), fixture.id
+            assert [item["type"] for item in whole["output"]] == [item["type"] for item in response["output"]]
 
 
 @pytest.mark.parametrize("family", list(FORMATS))

@@ -35,7 +35,7 @@ def test_a_silent_stream_has_a_heartbeat() -> None:
             await heard.wait()
             yield b"last"
 
-        return await sent(EventStream(frames(), heartbeat=b"beat", pause=0.01), heard)
+        return await sent(EventStream(frames(), heartbeat=lambda: b"beat", pause=0.01), heard)
 
     first, *beats, last, end = asyncio.run(run())
     assert (first, last, end) == (b"first", b"last", b"")
@@ -49,6 +49,6 @@ def test_a_stream_without_pauses_has_none() -> None:
             await asyncio.sleep(0)
             yield data
 
-    for heartbeat in (b"", b"beat"):
+    for heartbeat in (None, lambda: b"beat"):
         bodies = asyncio.run(sent(EventStream(frames(), heartbeat=heartbeat), asyncio.Event()))
         assert bodies == [b"a", b"b", b""]

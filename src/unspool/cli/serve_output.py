@@ -71,8 +71,10 @@ class ProgressBar:
         return progress, progress.add_task(f"{self._label} the model", total=total)
 
 
-def print_banner(model: ModelInfo, reads: str, host: str, port: int, settings: Settings) -> None:
-    """Says what is served, where, and how to try it."""
+def print_banner(
+    model: ModelInfo, reads: str, host: str, port: int, settings: Settings, kept_in: str | None = None
+) -> None:
+    """Says what is served, where, and how to try it. ``kept_in`` is the file that responses are kept in."""
     shown = _ANY_HOST.get(host, host)
     base = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/v1"
     click.echo(f"\nunspool {version('unspool')} serves {model.id} ({reads}) at {base}")
@@ -83,6 +85,8 @@ def print_banner(model: ModelInfo, reads: str, host: str, port: int, settings: S
         )
     if host not in _LOCAL_HOSTS and not settings.api_key:
         click.echo("Anybody who can reach this machine can use it; --api-key demands a key.")
+    if kept_in is not None:
+        click.echo(f"Responses that clients let it store are kept in {kept_in}; --store chooses another place.")
     key = ' -H "Authorization: Bearer $UNSPOOL_API_KEY"' if settings.api_key else ""
     body: dict[str, object] = {
         "model": model.id,

@@ -29,7 +29,7 @@ from unspool.parsing.declaration import (
     RelaxedArguments,
     TaggedCalls,
 )
-from unspool.parsing.markers import header_text, header_watch, seek, trail
+from unspool.parsing.markers import cut_closer, header_text, header_watch, seek, trail
 from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import pattern
 from unspool.parsing.schema import AnyTool
@@ -138,7 +138,9 @@ def _section(
         mark = yield from seek(r, openers + closers + others, keeps_words=True)
         if mark in openers:
             r.begin_call()
-    if mark and mark in closers:
+    if not mark:
+        cut_closer(r, closers + openers)
+    elif mark in closers:
         r.take(r.pos + len(mark), "framing", "closes the section")
         while size := (yield from r.ahead((mark,))):
             r.take(r.pos + size, "framing", "closes the section again")

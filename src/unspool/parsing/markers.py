@@ -96,10 +96,19 @@ def trail(r: Reader, closers: tuple[str, ...], others: tuple[str, ...] = ()) -> 
     if not any(closers):
         return
     mark = yield from seek(r, closers + others, keeps_words=True)
-    if mark and mark in closers:
+    if not mark:
+        cut_closer(r, closers)
+    elif mark in closers:
         r.take(r.pos + len(mark), "framing", "closes the call")
         while size := (yield from r.ahead((mark,))):
             r.take(r.pos + size, "framing", "closes the call again")
+
+
+def cut_closer(r: Reader, closers: tuple[str, ...]) -> None:
+    """Leaves out what the token limit has left of a closer that is due."""
+    rest = r.text[r.pos :].lstrip() if r.cut else ""
+    if rest and any(closer.startswith(rest) for closer in closers):
+        r.take(len(r.text), "cut", "a marker cut by the token limit")
 
 
 def header_text(r: Reader, ends: tuple[str, ...], stops: tuple[str, ...] = ()) -> Steps[tuple[str, str]]:

@@ -13,36 +13,44 @@ from starlette.routing import Route
 
 from unspool.engines.base import Engine, EngineError
 from unspool.server import openapi, routes
+from unspool.server.conversations import ConversationsApi
 from unspool.server.errors import UnavailableError, on_error
 from unspool.server.gate import Gate
 from unspool.server.limits import Limits
 from unspool.server.logs import AccessLog
 from unspool.server.middleware import ApiKey, RequestId
+from unspool.server.responses import ResponsesApi
 from unspool.server.service import Service, Settings
+from unspool.server.storage import SqliteStore, Store
 from unspool.server.streams import ClientGoneError
 from unspool.surfaces.errors import InvalidRequestError
 
 _ERRORS = (InvalidRequestError, UnavailableError, EngineError, ClientGoneError, HTTPException, Exception)
 
 
-def create_app(engine: Engine, settings: Settings | None = None) -> Starlette:
-    """Serves a started engine; the engine is closed when the server shuts down.
+def create_app(engine: Engine, settings: Settings | None = None, store: Store | None = None) -> Starlette:
+    """Serves a started engine; engine and store are closed when the server shuts down.
 
+    Without a ``store``, responses and conversations are kept in memory.
     Raises ``unspool.UnknownFormatError`` or ``BadTemplateError`` if the model can't be served like this.
     """
     settings = settings or Settings()
     service = Service(engine, settings)
+    kept = store or SqliteStore()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         await engine.close()
+        await kept.close()
 
     app = Starlette(
         routes=[
             Route("/v1/chat/completions", routes.chat_completions, methods=["POST"]),
             Route("/v1/messages", routes.messages, methods=["POST"]),
             Route("/v1/messages/count_tokens", routes.count_tokens, methods=["POST"]),
+            *ResponsesApi(service, kept).routes,
+            *ConversationsApi(kept, settings.max_body).routes,
             Route("/v1/models", routes.models),
             Route("/v1/models/{name:path}", routes.model),
             Route("/health", routes.health),
@@ -71,7 +79,7 @@ def _middleware(service: Service) -> list[Middleware]:
         cors = Middleware(
             CORSMiddleware,
             allow_origins=list(settings.allow_origins),
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=["x-request-id", "request-id"],
         )

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from unspool.engines.base import ContextOverflowError, EngineError, SamplingError
+from unspool.server.storage import StoreError
 from unspool.server.streams import ClientGoneError
 from unspool.surfaces.encoding import encode
 from unspool.surfaces.errors import InvalidRequestError, messages_error, openai_error
@@ -67,6 +68,9 @@ def describe(error: Exception) -> tuple[int, dict[str, dict[str, str | None]]]:
         return 400, openai_error(str(error), param="messages", code="context_length_exceeded")
     if isinstance(error, SamplingError):
         return 400, openai_error(str(error), param=error.field)
+    if isinstance(error, StoreError):
+        log.error("%s", error)
+        return 500, openai_error(str(error), "server_error", code="store_error")
     if isinstance(error, EngineError):
         log.error("The engine failed: %s", error)
         return 500, openai_error(str(error), "server_error", code="engine_error")

@@ -16,11 +16,12 @@ from unspool.server.errors import json_response
 from unspool.server.middleware import OPEN_PATHS
 from unspool.server.request_schemas import BODIES
 
-_STREAMED = frozenset({"/v1/chat/completions", "/v1/messages"})
+_STREAMED = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})
 _TEXT = frozenset({"/metrics"})
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _SUMMARIES = {
     "/v1/chat/completions": "A chat completion, whole or streamed.",
+    "/v1/responses": "A response, whole or streamed.",
     "/v1/messages": "A message of Anthropic's API, whole or streamed.",
     "/v1/messages/count_tokens": "How many tokens a request's prompt has.",
     "/v1/models": "The models that requests may name.",

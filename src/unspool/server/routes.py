@@ -58,7 +58,7 @@ async def chat_completions(request: Request) -> Response:
         pause = service.settings.heartbeat
         first = await begun(request.receive, generation.start(), pause)
         writer = ChatStream(**identity, choices=asked.n, include_usage=asked.include_usage)
-        return EventStream(_chat_frames(first, generation.steps, writer), heartbeat=HEARTBEAT, pause=pause)
+        return EventStream(_chat_frames(first, generation.steps, writer), heartbeat=lambda: HEARTBEAT, pause=pause)
     choices = await while_connected(request.receive, generation.events())
     return json_response(completion([Message.from_events(events) for events in choices], **identity))
 
@@ -101,7 +101,7 @@ async def messages(request: Request) -> Response:
         pause = service.settings.heartbeat
         first = await begun(request.receive, generation.start(), pause)
         frames = _message_frames(first, generation, identity, request.scope)
-        return EventStream(frames, heartbeat=PING, pause=pause)
+        return EventStream(frames, heartbeat=lambda: PING, pause=pause)
     (events,) = await while_connected(request.receive, generation.events())
     (stop_sequence,) = generation.stop_sequences
     return Response(message(events, **identity, stop_sequence=stop_sequence), media_type="application/json")

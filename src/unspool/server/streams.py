@@ -7,7 +7,7 @@ and is cancelled when that closes, be it queued, in prefill or in the middle of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
@@ -64,7 +64,7 @@ async def _disconnected(receive: Receive) -> None:
 class EventStream(Response):
     """Server-sent events from an async generator of frames, which is closed when the client goes away.
 
-    ``heartbeat`` is a frame to send whenever nothing else was sent for ``pause`` seconds (``None``: never), so
+    ``heartbeat`` makes a frame to send whenever nothing else was sent for ``pause`` seconds (``None``: never), so
     that neither proxies nor clients take a silent model for a dead connection; proxies commonly close what is
     silent for 30 or 60 seconds.
     """
@@ -72,7 +72,11 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, frames: AsyncGenerator[bytes, None], *, heartbeat: bytes = b"", pause: float | None = None
+        self,
+        frames: AsyncGenerator[bytes, None],
+        *,
+        heartbeat: Callable[[], bytes] | None = None,
+        pause: float | None = None,
     ) -> None:
         self.frames = frames
         self.heartbeat = heartbeat
@@ -90,7 +94,9 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        beating = asyncio.ensure_future(self._beat(send, self.pause)) if self.heartbeat and self.pause else None
+        beating: asyncio.Future[None] | None = None
+        if self.heartbeat is not None and self.pause is not None:
+            beating = asyncio.ensure_future(self._beat(send, self.heartbeat, self.pause))
         try:
             async with aclosing(self.frames):
                 async for data in self.frames:
@@ -102,9 +108,9 @@ class EventStream(Response):
                 await asyncio.gather(beating, return_exceptions=True)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _beat(self, send: Send, pause: float) -> None:
+    async def _beat(self, send: Send, heartbeat: Callable[[], bytes], pause: float) -> None:
         while True:
             sent = self._sent
             await asyncio.sleep(pause)
-            if sent == self._sent:
-                await send({"type": "http.response.body", "body": self.heartbeat, "more_body": True})
+            if sent == self._sent and (frame := heartbeat()):
+                await send({"type": "http.response.body", "body": frame, "more_body": True})

@@ -9,7 +9,7 @@ fields that every client sends by habit are left out silently. The other half of
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,13 +99,13 @@ def decode(body: object) -> ChatRequest:
         conversation=Conversation(
             turns=turns,
             tools=tools,
-            tool_choice=_tool_choice(fields, [tool["function"]["name"] for tool in tools]),
+            tool_choice=decode_tool_choice(fields, [tool["function"]["name"] for tool in tools]),
             parallel_tool_calls=fields.boolean("parallel_tool_calls") is not False,
             template_kwargs=reasoning.template_kwargs,
             continue_final=continue_final,
             add_generation_prompt=add_generation_prompt,
         ),
-        sampling=_sampling(fields),
+        sampling=decode_sampling(fields),
         output=decode_output_format(fields),
         reasoning_budget=reasoning.budget,
         n=fields.integer("n", 1, MAX_CHOICES) or 1,
@@ -158,7 +158,8 @@ def _continuation(fields: Fields) -> tuple[bool, bool]:
     return continue_final, (not continue_final if add_generation_prompt is None else add_generation_prompt)
 
 
-def _sampling(fields: Fields) -> Sampling:
+def decode_sampling(fields: Fields, limits: Sequence[str] = ("max_completion_tokens", "max_tokens")) -> Sampling:
+    """How to choose tokens. ``limits`` are the names of the token limit; the first that is set wins."""
     defaults = Sampling()
 
     def number(name: str, low: float, high: float, default: float) -> float:
@@ -170,7 +171,7 @@ def _sampling(fields: Fields) -> Sampling:
     if penalty == 0:
         raise fields.wrong("repetition_penalty", "greater than 0")
     return Sampling(
-        max_tokens=_max_tokens(fields),
+        max_tokens=_max_tokens(fields, limits),
         temperature=number("temperature", 0.0, 2.0, defaults.temperature),
         top_p=number("top_p", 0.0, 1.0, defaults.top_p),
         top_k=0 if top_k is None or top_k < 0 else top_k,
@@ -184,15 +185,16 @@ def _sampling(fields: Fields) -> Sampling:
     )
 
 
-def _max_tokens(fields: Fields) -> int | None:
-    """The token limit; the newer of its two names wins, and -1 is how several clients spell "no limit"."""
-    for name in ("max_completion_tokens", "max_tokens"):
+def _max_tokens(fields: Fields, names: Sequence[str]) -> int | None:
+    """The token limit; -1 is how several clients spell "no limit"."""
+    for name in names:
         value = fields.integer(name, -1, _INT64)
         if value == 0:
             raise fields.wrong(name, "at least 1")
         if value is not None:
-            # Read the other one too, so that it isn't reported as unknown.
-            fields.get("max_tokens")
+            # Read the others too, so that they aren't reported as unknown.
+            for other in names:
+                fields.get(other)
             return None if value < 0 else value
     return None
 
@@ -245,7 +247,8 @@ def _tool(tool: Fields, body: Any) -> Mapping[str, Any]:
     return {**body, "type": "function", "function": body_function}
 
 
-def _tool_choice(fields: Fields, names: list[str]) -> ToolChoice:
+def decode_tool_choice(fields: Fields, names: Sequence[str], *, flat: bool = False) -> ToolChoice:
+    """The choice among the tools of these names. ``flat``: as the younger API spells it, with custom tools."""
     choice = fields.get("tool_choice")
     if choice is None:
         return ToolChoice()
@@ -256,8 +259,8 @@ def _tool_choice(fields: Fields, names: list[str]) -> ToolChoice:
         return _checked(ToolChoice(mode), names)
     shape = Fields(choice, "tool_choice")
     kind = shape.required_string("type")
-    if kind == "function":
-        function = shape.fields("function")
+    if kind == "function" or (kind == "custom" and flat):
+        function = shape if flat else shape.fields("function")
         if function is None:
             raise shape.missing("function")
         return _checked(ToolChoice("named", (function.required_string("name"),)), names)
@@ -283,7 +286,7 @@ def _allowed_tools(shape: Fields) -> ToolChoice:
     return ToolChoice("required" if mode == "required" else "auto", tuple(names))
 
 
-def _checked(choice: ToolChoice, names: list[str]) -> ToolChoice:
+def _checked(choice: ToolChoice, names: Sequence[str]) -> ToolChoice:
     """The choice, if the tools that it needs are there."""
     missing = [name for name in choice.names or () if name not in names]
     if missing:

@@ -458,3 +458,108 @@ def test_reasoning_may_have_to_come_in_its_channel() -> None:
     for first in ("analysis", "commentary"):
         text = f"<|channel|>{first}<|message|>Hm.<|end|><|start|>assistant{final}"
         assert allows(grammar, text, tokenizer) is (first == "analysis")
+
+
+def node(children: str) -> dict[str, Any]:
+    """A tool whose argument is a tree: each node has this member, of such nodes."""
+    entry = {"$ref": "#/$defs/node"}
+    members = {"children": {"type": "array", "items": entry}, "next": entry}
+    tree = {"type": "object", "properties": {children: members[children]}, "additionalProperties": False}
+    whole = {"type": "object", "properties": {"x": entry}, "required": ["x"], "additionalProperties": False}
+    return tool({**whole, "$defs": {"node": tree}})
+
+
+@pytest.mark.parametrize("fmt", ["qwen3_coder", "glm45", "minimax_m3", "gemma4", "pythonic", "lfm2", "seed_oss"])
+@pytest.mark.parametrize(
+    ("children", "value"), [("children", {"children": [{}, {"children": [{}]}]}), ("next", {"next": {"next": {}}})]
+)
+def test_what_holds_itself(fmt: str, children: str, value: Any) -> None:
+    tokenizer = letters(FORMATS[fmt])
+    grammar = turn(fmt, tokenizer, tools=[node(children)], tool_choice="required", reasoning="off")
+    call = unspool.ToolCall("", "f", json.dumps({"x": value}))
+    assert allows(grammar, unspool.write(fmt, unspool.Message(tool_calls=(call,))), tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "rest"),
+    [
+        ("<tool_call>", CALL.removeprefix("<tool_call>")),
+        ("Ok.\n<tool_call>\n", CALL.removeprefix("<tool_call>\n")),
+        ('<think>\n\n</think>\n\n<tool_call>\n{"name": "get', CALL[len('<tool_call>\n{"name": "get') :]),
+        ("Let me", f" see.\n{CALL}"),
+    ],
+)
+def test_what_the_prompt_begins_goes_on(prompt: str, rest: str) -> None:
+    plain = Letters()
+    grammar = turn(tokenizer=plain, prompt=f"<|im_start|>assistant\n{prompt}", tool_choice="required")
+    assert allows(grammar, rest, plain)
+    assert not allows(grammar, CALL, plain) or prompt == "Let me"
+    assert not allows(grammar, f"<think>\nHm.\n</think>\n\n{CALL}", plain)
+
+
+@pytest.mark.parametrize("prompt", ['<tool_call>\n{"name": "get", "arguments": {"s', "<tool_call>\nx"])
+def test_a_call_of_which_too_much_is_there_can_not_go_on(prompt: str) -> None:
+    with pytest.raises(GrammarError, match="The prompt ends with"):
+        turn(tokenizer=Letters(), prompt=f"<|im_start|>assistant\n{prompt}", tool_choice="required")
+
+
+def test_reasoning_that_the_prompt_closed_can_not_be_demanded() -> None:
+    with pytest.raises(GrammarError, match="the prompt has closed it"):
+        turn(prompt="<|im_start|>assistant\n<think>\n\n</think>\n\n", reasoning="required")
+
+
+@pytest.mark.parametrize("fmt", ["qwen3_coder", "glm45", "pythonic", "lfm2", "gemma4", "minimax_m3"])
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        ({"enum": ["", None]}, ["", None]),
+        ({"const": {"x": [1]}}, [{"x": [1]}]),
+        ({"type": ["integer", "array"]}, [12, [1]]),
+        ({"oneOf": [{"type": "number"}, {"type": "object"}]}, [1.5, {"a": 1}]),
+        ({}, [[1], {"a": [None]}, "a", 1]),
+    ],
+)
+def test_odd_values_are_allowed_as_they_are_written(fmt: str, schema: Any, values: list[Any]) -> None:
+    tokenizer = letters(FORMATS[fmt])
+    whole = {"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": False}
+    grammar = turn(fmt, tokenizer, tools=[tool(whole)], tool_choice="required", reasoning="off")
+    for value in values:
+        call = unspool.ToolCall("", "f", json.dumps({"x": value}))
+        text = unspool.write(fmt, unspool.Message(tool_calls=(call,)))
+        assert allows(grammar, text, tokenizer), text
+
+
+@pytest.mark.parametrize("fmt", ["pythonic", "gemma4", "qwen3_coder"])
+def test_many_optional_members_are_parted_right(fmt: str) -> None:
+    tokenizer = letters(FORMATS[fmt])
+    names = {f"p{number}": {"type": "integer"} for number in range(70)}
+    schema = {"type": "object", "properties": names, "additionalProperties": {"type": "boolean"}}
+    grammar = turn(fmt, tokenizer, tools=[tool(schema)], tool_choice="required", reasoning="off")
+    for arguments in ({}, {"p3": 2}, {"p3": 2, "p60": 1}, {"p3": 2, "more": True}, {"more": True, "less": False}):
+        call = unspool.ToolCall("", "f", json.dumps(arguments))
+        text = unspool.write(fmt, unspool.Message(tool_calls=(call,)))
+        assert allows(grammar, text, tokenizer), text
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {},
+        {"type": "allowed_tools", "mode": "required", "tools": []},
+        {"type": "allowed_tools", "mode": "bogus", "tools": ["get"]},
+        {"type": "allowed_tools", "allowed_tools": 3},
+    ],
+)
+def test_choices_that_are_none(choice: Any) -> None:
+    with pytest.raises(ValueError, match="tool_choice must"):
+        turn(tool_choice=choice)
+
+
+def test_arguments_are_an_object() -> None:
+    with pytest.raises(SchemaError, match="arguments are an object, not 'array'") as caught:
+        turn(tools=[tool({"type": "array"})], tool_choice="required")
+    assert caught.value.keyword == "type"
+    for schema in ({"type": ["object", "null"]}, {"type": "array"}):
+        grammar = turn(tools=[tool(schema, strict=False)], tool_choice="required")
+        assert not allows(grammar, '<tool_call>\n{"name": "f", "arguments": null}\n</tool_call>')
+        assert allows(grammar, '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>')

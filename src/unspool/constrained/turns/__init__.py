@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from unspool.constrained.base import GrammarError
+from unspool.constrained.base import GrammarError, SchemaError
 from unspool.constrained.grammars import Grammar
 from unspool.constrained.turns.calls import HeldTool, Making
 from unspool.constrained.turns.lark import RESPONSE, to_lark
@@ -169,7 +169,14 @@ def _held(function: Mapping[str, Any], by_schema: bool) -> HeldTool:
     if not isinstance(schema, Mapping) or not (strict or by_schema):
         return HeldTool(function["name"], _OBJECT, strict)
     # Arguments are an object, whatever else the schema leaves open.
-    return HeldTool(function["name"], {"type": "object", **schema}, strict)
+    types = schema.get("type", "object")
+    if "object" not in (types if isinstance(types, list) else [types]) and strict:
+        raise SchemaError(
+            f"The schema of tool {function['name']!r} can't be enforced: 'type' at the root: arguments are an "
+            f"object, not {types!r}.",
+            "type",
+        )
+    return HeldTool(function["name"], {**schema, "type": "object"}, strict)
 
 
 def _check_carried(fmt: Format, tool: HeldTool) -> None:
@@ -191,6 +198,22 @@ def _is_named(choice: ToolChoice) -> bool:
     return choice not in ("auto", "none", "any", "required", None)
 
 
+def _allowed(allowed: Any) -> tuple[str, tuple[str, ...]]:
+    """Mode and names of a choice among some tools."""
+    if isinstance(allowed, Mapping):
+        mode = allowed.get("mode", "auto")
+        listed = [
+            (tool.get("function") or tool).get("name") if isinstance(tool, Mapping) else tool
+            for tool in allowed.get("tools") or ()
+        ]
+        names = tuple(name for name in listed if isinstance(name, str))
+        if mode in ("auto", "required") and names and len(names) == len(listed):
+            return mode, names
+    raise ValueError(
+        f"tool_choice must allow some tools by name, with the mode 'auto' or 'required', not {allowed!r}"
+    )
+
+
 def _choice(
     choice: ToolChoice, offered: Sequence[str]
 ) -> tuple[Literal["none", "auto", "required"], tuple[str, ...] | None]:
@@ -200,9 +223,9 @@ def _choice(
     if isinstance(choice, Mapping):
         mode = choice.get("type")
         if mode == "allowed_tools":
-            allowed = choice.get("allowed_tools", choice)
-            mode = allowed.get("mode", "auto")
-            names = tuple((tool.get("function") or tool).get("name") for tool in allowed.get("tools", ()))
+            mode, names = _allowed(choice.get("allowed_tools", choice))
+        elif mode is None:
+            raise ValueError(f"tool_choice must have a type, not {choice!r}")
         elif mode not in ("auto", "none", "any", "required"):
             mode, names = "required", (str((choice.get("function") or choice).get("name")),)
     elif _is_named(choice):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from unspool.constrained.grammars import quoted
 from unspool.constrained.turns.nodes import (
@@ -158,10 +158,15 @@ class _Lark:
         if not bodies and extra is None:
             return '""'
         key = json.dumps([separator, bodies, needed, extra])
-        name = f"members_{len(self._names)}"
-        if key in self._names:
-            return self._names[key]
-        self._names[key] = f"{name}::0x0"
+        if key not in self._names:
+            # A rule of its own, since llguidance takes no rule with a parameter that is reached through itself.
+            self._names[key] = self._named("object", f"{self._any_order(separator, bodies, needed, extra)}::0x0")
+        return self._names[key]
+
+    def _any_order(self, separator: str, bodies: Sequence[str], needed: Sequence[int], extra: str | None) -> str:
+        """The rule for members in any order, whose parameter has a bit for each that was there."""
+        self._counts["members"] += 1
+        name = f"members_{self._counts['members']}"
         done = [f"bit_set({place})" for place in needed]
         condition = "" if not done else f" %if {done[0]}" if len(done) == 1 else f" %if {_all(done)}"
         more = f"{name}_more" if separator else name
@@ -177,18 +182,24 @@ class _Lark:
         self._rules[f"{more}::_"] = "\n    | ".join(rest)
         if separator:
             self._rules[f"{name}::_"] = "\n    | ".join(first)
-        return self._names[key]
+        return name
 
     def _in_order(self, node: Members) -> str:
         """Members in the order of the schema; required ones first where something stands between them."""
         separator = "" if node.separator == EMPTY else self.expression(node.separator) + " "
         ordered = sorted(node.members, key=lambda member: not member.required) if separator else node.members
-        parts = []
-        for place, member in enumerate(ordered):
-            before = separator if place else ""
-            body = before + self.expression(member.node)
-            parts.append(body if member.required else f"({body})?")
-        return " ".join(parts)
+        extra = "" if node.extra is None else self._named("member", self.expression(node.extra))
+        # What may come behind others, and what may come first, from the last member to the first.
+        later = f"({separator}{extra})*" if extra else '""'
+        first = f"({extra} {later})?" if extra else '""'
+        for member in reversed(ordered):
+            body = self._named("member", self.expression(member.node))
+            if member.required:
+                first, later = f"{body} {later}", f"{separator}{body} {later}"
+            else:
+                first, later = f"({body} {later} | {first})", f"({separator}{body})? {later}"
+            first, later = self._named("first", first), self._named("later", later)
+        return first
 
 
 def _all(conditions: list[str]) -> str:
@@ -207,5 +218,7 @@ _SLASHES = re.compile(r"\\.|/|\n", re.DOTALL)
 
 
 def slashed(pattern: str) -> str:
-    """An expression as it stands between slashes."""
+    """An expression as it stands between slashes; two slashes alone would begin a comment."""
+    if not pattern:
+        return "(?:)"
     return _SLASHES.sub(lambda found: {"/": r"\/", "\n": r"\n"}.get(found.group(), found.group()), pattern)

@@ -6,6 +6,7 @@ declaration, :mod:`~unspool.constrained.turns.lark` and :mod:`~unspool.constrain
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -162,12 +163,26 @@ def _prefixed(text: str, node: Node) -> Node | None:
 
 
 def alt(options: Iterable[Node]) -> Node:
-    """One of these, each once."""
+    """One of these, each once; those that are JSON are one, since readers of schemas follow one at a time."""
     flat: list[Node] = []
     for option in options:
         flat += option.options if isinstance(option, Alt) else (option,)
     flat = list(dict.fromkeys(flat))
+    schemas = [option.schema for option in flat if isinstance(option, Json)]
+    if len(schemas) > 1:
+        flat = [*(option for option in flat if not isinstance(option, Json)), Json(_any_of(schemas))]
     return flat[0] if len(flat) == 1 else Alt(tuple(flat))
+
+
+def _any_of(schemas: Sequence[str]) -> str:
+    """One schema for the values of several, which are parts of the same document."""
+    parsed = [json.loads(schema) for schema in schemas]
+    shared: dict[str, Any] = {}
+    for schema in parsed:
+        for keyword in ("$defs", "x-guidance"):
+            if keyword in schema:
+                shared[keyword] = schema.pop(keyword)
+    return json.dumps({"anyOf": parsed, **shared}, ensure_ascii=False)
 
 
 def maybe(node: Node) -> Node:
@@ -186,8 +201,11 @@ def behind(node: Node, begun: str) -> Node | None:
         case Seq((Text(text), *rest)):
             if text.startswith(begun):
                 return seq(text.removeprefix(begun), *rest)
-            left = behind(seq(*rest), begun.removeprefix(text)) if begun.startswith(text) else None
-            return left
+            return behind(seq(*rest), begun.removeprefix(text)) if begun.startswith(text) else None
+        case Seq((Free(without, _, closer), *rest)) if closer and closer in begun:
+            told, _, more = begun.partition(closer)
+            ends = any(mark in told for mark in without if mark)
+            return None if ends else behind(seq(*rest), more)
         case Seq((first, *rest)):
             left = behind(first, begun)
             return None if left is None else seq(left, *rest)

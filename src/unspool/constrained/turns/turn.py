@@ -26,7 +26,7 @@ from unspool.constrained.turns.nodes import (
     seq,
 )
 from unspool.constrained.turns.patterns import ANY, one_of
-from unspool.formats.writer import begun_with, layout_due, open_block
+from unspool.formats.writer import layout_due, open_block
 from unspool.formats.written_calls import stands_bare
 from unspool.parsing.declaration import ChannelCalls, Format, Frame, JsonArguments, Reasoning, RegionCalls
 from unspool.parsing.grammar import compile_grammar
@@ -80,29 +80,40 @@ class Turn:
         calls = None
         if self.calls == "required" or (self.calls == "auto" and fmt.calls is not None):
             calls = calls_node(fmt, self.tools, self.making, parallel=self.parallel)
-        block = opened or (fmt.reasoning[0] if fmt.reasoning else None)
-        can_open = block is not None and opened is None and self.reasoning != "off" and not begun_with(fmt, tail)
-        options = []
-        if block is not None and (opened is not None or can_open):
-            options.append(self._reasoned(block, opened is not None, calls))
-        elif self.reasoning == "required":
+        if opened is not None:
+            return self._reasoned(opened, calls, begun=True)
+        closed, begun = _behind_reasoning(fmt, tail)
+        if begun.strip():
+            return self._going_on(calls, begun)
+        if self.reasoning == "required" and (closed or not fmt.reasoning):
             raise GrammarError(
                 f"The format {fmt.name!r} can't reason here: it has no reasoning, or the prompt has closed it."
             )
-        if opened is None and not (can_open and self.reasoning == "required"):
-            begun = begun_with(fmt, tail)
-            plain = self._answer(calls, layout_due(fmt, tail), tail)
-            left = behind(plain, begun) if begun else plain
-            if left is None:
-                raise GrammarError(f"The prompt ends with {begun!r}, and what is demanded can't go on from there.")
-            options.append(left)
+        options = []
+        if fmt.reasoning and self.reasoning != "off":
+            options.append(self._reasoned(fmt.reasoning[0], calls, begun=False))
+        if self.reasoning != "required":
+            options.append(self._answer(calls, layout_due(fmt, tail)))
         return alt(options)
 
-    def _reasoned(self, block: Reasoning, opened: bool, calls: Node | None) -> Node:
+    def _going_on(self, calls: Node | None, begun: str) -> Node:
+        """The rest of an answer that the prompt begins."""
+        nodes = [self._answer(calls, "")]
+        if calls is not None and self.calls == "required" and not stands_bare(self.fmt.calls):
+            nodes.append(self._content_and_calls(calls, self._frame(), ""))
+        for node in nodes:
+            for text in dict.fromkeys((begun, begun.lstrip())):
+                left = behind(node, text)
+                if left is not None:
+                    return left
+        raise GrammarError(f"The prompt ends with {begun[-40:]!r}, and what is demanded can't go on from there.")
+
+    def _reasoned(self, block: Reasoning, calls: Node | None, *, begun: bool) -> Node:
+        """A block of reasoning, which the prompt may have begun, and what follows it."""
         fmt = self.fmt
-        before = EMPTY if opened else Text(fmt.lead + block.open + block.open_pad)
+        before = EMPTY if begun else Text(fmt.lead + block.open + block.open_pad)
         marks = (block.close, *block.closes_too, *block.ends_at, *fmt.stops, block.open)
-        if opened and self.reasoning == "off":
+        if begun and self.reasoning == "off":
             return seq(block.close_pad + block.close, self._answer(calls, block.after))
         text = Free(marks, block.close_pad, block.close)
         if not (block.holds_calls and block.writes_inside and calls is not None):
@@ -118,18 +129,18 @@ class Turn:
             options.append(seq(inside, closer, self._answer(None, block.after)))
         return alt(options)
 
-    def _answer(self, calls: Node | None, layout: str, tail: str = "") -> Node:
+    def _answer(self, calls: Node | None, layout: str) -> Node:
         """Content and calls with the frames around them, behind the layout that is due."""
         fmt = self.fmt
-        content = self._content(layout, tail)
+        content = self._content(layout)
         if calls is None:
             return content
         frame = self._frame()
         opener = after = ""
         if frame is not None and frame.written == "always":
-            opener = self._opener(frame, tail)
+            opener = _opener(frame)
             after = frame.close_pad + frame.close + frame.after
-        end = self._after_calls(tail)
+        end = self._after_calls()
         if frame is not None and frame.holds_calls:
             alone = seq(layout, opener, fmt.before_call_alone, calls, after, end)
         else:
@@ -138,21 +149,21 @@ class Turn:
             return alone
         options = [alone, content]
         if not self.answers and not stands_bare(fmt.calls):
-            options.append(seq(self._content_and_calls(calls, frame, layout, tail), end))
+            options.append(seq(self._content_and_calls(calls, frame, layout), end))
         return alt(options)
 
-    def _after_calls(self, tail: str) -> Node:
+    def _after_calls(self) -> Node:
         """What follows the calls of a turn."""
         fmt, end = self.fmt, maybe(Text(self.fmt.turn_end))
         if fmt.calls_first and self.calls == "auto":
-            end = alt((end, self._content("", tail)))
+            end = alt((end, self._content("")))
         return seq(fmt.calls_end, end)
 
-    def _content_and_calls(self, calls: Node, frame: Frame | None, layout: str, tail: str) -> Node:
+    def _content_and_calls(self, calls: Node, frame: Frame | None, layout: str) -> Node:
         fmt = self.fmt
         if frame is None:
             return self._before_calls(calls, self.content_marks())
-        opener = self._opened(frame, layout, tail)
+        opener = _opened(frame, layout)
         if frame.holds_calls or not frame.close:
             return seq(
                 opener,
@@ -170,10 +181,10 @@ class Turn:
             raise GrammarError(f"Calls of {self.fmt.name!r} have no opener that text could end at.")
         return seq(Free(tuple(marks), self.fmt.before_call, opener), rest)
 
-    def _content(self, layout: str, tail: str) -> Node:
+    def _content(self, layout: str) -> Node:
         """Content that ends the turn."""
         fmt, frame = self.fmt, self._frame()
-        opener = EMPTY if frame is None else self._opened(frame, layout, tail)
+        opener = EMPTY if frame is None else _opened(frame, layout)
         closer = "" if frame is None else frame.close
         end = maybe(Text(fmt.turn_end))
         if self.answers:
@@ -197,16 +208,6 @@ class Turn:
     def _frame(self) -> Frame | None:
         """The frame that is written around content."""
         return next((frame for frame in self.fmt.frames if frame.written != "never"), None)
-
-    def _opener(self, frame: Frame, tail: str) -> str:
-        """What opens a frame, if the prompt does not end with it."""
-        whole = frame.open + frame.open_pad
-        return "" if tail.endswith((frame.open, whole)) else whole
-
-    def _opened(self, frame: Frame, layout: str, tail: str) -> Node:
-        """What opens a frame, with the layout before it or without."""
-        opener = self._opener(frame, tail)
-        return alt((Text(layout + opener), Text(opener)))
 
     # ---- messages in channels
 
@@ -267,3 +268,18 @@ class Turn:
         """The tree behind what the prompt has begun of a message."""
         left = behind(node, tail) if tail else node
         return node if left is None else left
+
+
+def _behind_reasoning(fmt: Format, tail: str) -> tuple[bool, str]:
+    """Whether the prompt closes reasoning, and what it has of the answer."""
+    ends = [found + len(block.close) for block in fmt.reasoning if (found := tail.rfind(block.close)) >= 0]
+    return bool(ends), tail[max(ends, default=0) :]
+
+
+def _opener(frame: Frame) -> str:
+    return frame.open + frame.open_pad
+
+
+def _opened(frame: Frame, layout: str) -> Node:
+    """What opens a frame, with the layout before it or without."""
+    return alt((Text(layout + _opener(frame)), Text(_opener(frame))))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unspool.constrained.subschemas import Path
@@ -11,7 +12,7 @@ from unspool.constrained.turns.nodes import EMPTY, Free, Json, Many, Node, Ref, 
 from unspool.constrained.turns.patterns import ANY, NUMBER, containing, literal, one_of
 from unspool.constrained.turns.schemas import Syntax, Walk
 from unspool.formats.written_calls import KINDS, attribute
-from unspool.formats.written_values import python_literal, python_repr, relaxed
+from unspool.formats.written_values import element, python_literal, python_repr
 from unspool.parsing.codecs.elements import ITEM
 from unspool.parsing.codecs.json import dump, load_spelled
 from unspool.parsing.declaration import ElementCalls, PythonCalls, TaggedCalls
@@ -26,6 +27,7 @@ LOOKS: Mapping[str, str] = {
 
 _SPACE = maybe(Regex((r"[ \t\r\n]{1,32}",)))
 _ESCAPES = r"\\[nrtbf\\]|\\u00[0-9a-f]{2}"
+_MARKER_LIKE = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 
 
@@ -37,6 +39,11 @@ def _spelled(value: Any) -> Any:
 def _any_name(names: tuple[str, ...]) -> Node:
     """A key that is none of those that are declared."""
     return Regex((_NAME,), (one_of(names),) if names else ())
+
+
+def _literally(text: str) -> Node:
+    """A value's text, of which nothing is a marker even if it spells one."""
+    return Word(text) if _MARKER_LIKE.search(text) else Text(text)
 
 
 class JsonSyntax:
@@ -178,7 +185,7 @@ class RelaxedSyntax:
 
     def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value."""
-        return Text(relaxed(_spelled(value), self._quote))
+        return _relaxed(_spelled(value), self._quote)
 
     def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
         """A string between markers, which nothing takes for anything else."""
@@ -203,6 +210,22 @@ class RelaxedSyntax:
         return _any_value(self, walk, "relaxed_value")
 
 
+def _relaxed(value: Any, quote: str) -> Node:
+    """A constant as the writer has it, its strings between markers and otherwise literal."""
+    if isinstance(value, str):
+        return seq(quote, _literally(value), quote)
+    if isinstance(value, Mapping):
+        members = [seq(Word(key), ":", _relaxed(item, quote)) for key, item in value.items()]
+        return seq("{", *_joined(members), "}")
+    if isinstance(value, list):
+        return seq("[", *_joined([_relaxed(item, quote) for item in value]), "]")
+    return Text(dump(value))
+
+
+def _joined(nodes: Sequence[Node]) -> list[Node | str]:
+    return [part for place, node in enumerate(nodes) for part in ((",", node) if place else (node,))]
+
+
 class ElementSyntax:
     """Elements named after their members, nested as the values are.
 
@@ -217,11 +240,17 @@ class ElementSyntax:
         self._json = JsonSyntax(self._marks)
 
     def constant(self, value: Any, *, in_text: bool = False) -> Node:
-        """Exactly this value, as text."""
-        text = value if isinstance(value, str) else dump(_spelled(value))
-        if in_text:
+        """Exactly this value, as text or as elements."""
+        said = _spelled(value)
+        text = said if isinstance(said, str) else dump(said)
+        if in_text and not isinstance(said, list | Mapping):
             return Free(closer=self._close, body=(literal(text),))
-        return Text(text + self._close)
+        forms = [seq(_literally(text), self._close)]
+        if isinstance(said, list | Mapping):
+            tag = f"{self._shape.element_open}x>"
+            for layout in ("", self._shape.layout):
+                forms.append(Text(element(self._shape, "x", said, layout).removeprefix(tag).removesuffix("x>")))
+        return alt(forms)
 
     def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
         """Text up to the closing tag."""
@@ -235,17 +264,24 @@ class ElementSyntax:
 
     def container(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path) -> Node:
         """A list or an object as elements, or as JSON, which templates write for what elements can't carry."""
-        layout = maybe(Text(self._shape.layout))
-        as_json = self._json.container(walk, kind, schema, path)
-        if kind == "array":
-            entry = walk.value(schema.get("items", True), self, (*path, "items"))
-            tagged = seq(f"{self._shape.element_open}{ITEM}>", entry, f"{ITEM}>")
-            least, most = schema.get("minItems", 0), schema.get("maxItems")
-            inside: Node = Many(tagged, layout, max(int(least), 1), None if most is None else int(most))
-            inside = inside if most != 0 else EMPTY
-        else:
-            inside = walk.members(schema, self, path, layout)
-        return seq(alt((as_json, seq(layout, inside, layout))), self._close)
+        options = [seq(self._json.container(walk, kind, schema, path), self._close)]
+        for layout in dict.fromkeys((self._shape.layout, "")):
+            options.append(seq(self._elements(walk, kind, schema, path, layout), layout, self._close))
+        return alt(options)
+
+    def _elements(self, walk: Walk, kind: str, schema: Mapping[str, Any], path: Path, layout: str) -> Node:
+        """What is in a list or an object, with layout before each of it."""
+
+        def spell(key: str | None, value: Node, names: tuple[str, ...]) -> Node:
+            return seq(layout, self.member(key, value, names))
+
+        if kind == "object":
+            return walk.members(schema, self, path, EMPTY, spell)
+        entry = walk.value(schema.get("items", True), self, (*path, "items"))
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        if most == 0:
+            return EMPTY
+        return Many(spell(ITEM, entry, ()), EMPTY, max(int(least), 1), None if most is None else int(most))
 
     def member(self, key: str | None, value: Node, names: tuple[str, ...]) -> Node:
         """An element; one that is not declared may be closed by any name, as readers take it."""
@@ -253,8 +289,16 @@ class ElementSyntax:
         return seq(self._shape.element_open, name, ">", value, name, ">")
 
     def anything(self, walk: Walk) -> Node:
-        """Text, which is JSON if it can be read as that."""
-        return self.string((), frozenset())
+        """Text, which is JSON if it can be read as that, or elements."""
+        name = "element_value"
+        if name not in walk.rules:
+            walk.rules[name] = EMPTY  # refers to itself
+            containers = [
+                self.container(walk, kind, schema, ())
+                for kind, schema in (("array", {"items": True}), ("object", {}))
+            ]
+            walk.rules[name] = alt((self.string((), frozenset()), *containers))
+        return Ref(name)
 
 
 class TaggedSyntax:
@@ -281,7 +325,7 @@ class TaggedSyntax:
         text = said if isinstance(said, str) else (python_repr if self._python else dump)(said)
         if in_text and not self._shape.written.types:
             return self._lettered(KINDS[type(said)], literal(text))
-        return self._around(KINDS[type(said)], Text(text))
+        return self._around(KINDS[type(said)], _literally(text))
 
     def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
         """Text up to the closer."""

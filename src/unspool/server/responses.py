@@ -1,0 +1,203 @@
+"""The routes of the Responses API.
+
+A response is stored before its last event is sent: whoever has read that may go on from it at once.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from unspool.engines.base import ContextOverflowError
+from unspool.server.errors import describe, json_response
+from unspool.server.generation import Step
+from unspool.server.history import History, Stored, history_of, identified, keep, not_found, resolved, stored
+from unspool.server.paging import page
+from unspool.server.routes import read_json
+from unspool.server.service import Service
+from unspool.server.storage import Store
+from unspool.server.streams import EventStream, while_connected
+from unspool.surfaces import responses
+from unspool.surfaces.errors import InvalidRequestError, unsupported
+from unspool.surfaces.responses import ResponsesRequest
+from unspool.surfaces.responses_writer import ResponseStream
+
+
+class ResponsesApi:
+    """One service's responses. Those that are being streamed can be looked at, too."""
+
+    def __init__(self, service: Service, store: Store) -> None:
+        self._service = service
+        self._store = store
+        self._running: dict[str, ResponseStream] = {}
+        one = "/v1/responses/{response_id}"
+        self.routes = [
+            Route("/v1/responses", self.create, methods=["POST"]),
+            Route("/v1/responses/input_tokens", self.input_tokens, methods=["POST"]),
+            Route(one, self.retrieve, methods=["GET"]),
+            Route(one, self.delete, methods=["DELETE"]),
+            Route(f"{one}/cancel", self.cancel, methods=["POST"]),
+            Route(f"{one}/input_items", self.input_items, methods=["GET"]),
+        ]
+
+    async def create(self, request: Request) -> Response:
+        """``POST /v1/responses``."""
+        asked = await self._asked(request)
+        model = self._service.resolve(asked.model)
+        history = await history_of(self._store, asked)
+        items = await resolved(self._store, asked.items, history)
+        with _own_words():
+            generation = await self._service.generate(
+                asked.conversation(history.items, items),
+                asked.sampling,
+                output=asked.output,
+                reasoning_budget=asked.reasoning_budget,
+                name=asked.replay or model,
+                stream=asked.stream,
+            )
+        token = uuid.uuid4().hex
+        writer = ResponseStream(_head(asked, token, model), clock=time.time, style=asked.style)
+        answer = _Answer(self._store, asked, history, identified(items, token), writer)
+        if asked.stream:
+            # What is wrong with the request shows before the answer begins: afterwards a status can't be sent.
+            with _own_words():
+                first = await while_connected(request.receive, generation.start())
+            frames = self._stream(answer, first, generation.steps)
+            return EventStream(frames, heartbeat=writer.heartbeat, pause=self._service.settings.heartbeat)
+        with _own_words():
+            (events,) = await while_connected(request.receive, generation.events())
+        writer.write(events)
+        writer.close()
+        await answer.keep()
+        return json_response(writer.response())
+
+    async def _stream(
+        self, answer: _Answer, first: Step, steps: AsyncGenerator[Step, None]
+    ) -> AsyncGenerator[bytes, None]:
+        writer = answer.writer
+        name = writer.response()["id"]
+        self._running[name] = writer
+        try:
+            async with aclosing(_frames(first, steps, writer)) as frames:
+                async for data in frames:
+                    if writer.status != "in_progress":
+                        await answer.keep()
+                    yield data
+        finally:
+            del self._running[name]
+
+    async def input_tokens(self, request: Request) -> Response:
+        """``POST /v1/responses/input_tokens``."""
+        asked = await self._asked(request)
+        self._service.resolve(asked.model)
+        history = await history_of(self._store, asked)
+        conversation = asked.conversation(history.items, await resolved(self._store, asked.items, history))
+        with _own_words():
+            count = await while_connected(request.receive, self._service.count_tokens(conversation))
+        return json_response({"object": "response.input_tokens", "input_tokens": count})
+
+    async def retrieve(self, request: Request) -> Response:
+        """``GET /v1/responses/{id}``."""
+        if request.query_params.get("stream") == "true":
+            raise unsupported("stream", "streaming a response again")
+        name = request.path_params["response_id"]
+        running = self._running.get(name)
+        return json_response(running.response() if running else (await stored(self._store, name)).response)
+
+    async def delete(self, request: Request) -> Response:
+        """``DELETE /v1/responses/{id}``."""
+        name = request.path_params["response_id"]
+        if not name.startswith("resp_") or not await self._store.delete(name):
+            raise not_found("response", name)
+        return json_response({"id": name, "object": "response", "deleted": True})
+
+    async def cancel(self, request: Request) -> Response:
+        """``POST /v1/responses/{id}/cancel``: as in OpenAI's API, only what runs in the background has it."""
+        name = request.path_params["response_id"]
+        if name not in self._running:
+            await stored(self._store, name)
+        raise InvalidRequestError(
+            f"The response {name!r} does not run in the background, so it can't be cancelled. "
+            "Closing the connection ends a response that is being generated.",
+            "response_id",
+        )
+
+    async def input_items(self, request: Request) -> Response:
+        """``GET /v1/responses/{id}/input_items``."""
+        found = await stored(self._store, request.path_params["response_id"])
+        return json_response(page(found.input, request.query_params))
+
+    async def _asked(self, request: Request) -> ResponsesRequest:
+        return responses.decode(await read_json(request, self._service.settings.max_body))
+
+
+class _Answer:
+    """A response that is being made, and what it is stored with."""
+
+    def __init__(
+        self,
+        store: Store,
+        asked: ResponsesRequest,
+        history: History,
+        items: list[Any],
+        writer: ResponseStream,
+    ) -> None:
+        self._store = store
+        self._asked = asked
+        self._history = history
+        self._items = items
+        self.writer = writer
+
+    async def keep(self) -> None:
+        """Stores the response as it stands."""
+        history = self._history
+        found = Stored(self.writer.response(), self._items, history.responses, history.conversation)
+        await keep(self._store, self._asked, found)
+
+
+def _head(asked: ResponsesRequest, token: str, model: str) -> dict[str, Any]:
+    return {
+        "id": f"resp_{token}",
+        "object": "response",
+        "created_at": int(time.time()),
+        "model": model,
+        "previous_response_id": asked.previous,
+        "conversation": {"id": asked.conversation_id} if asked.conversation_id else None,
+        **asked.echo,
+    }
+
+
+async def _frames(
+    first: Step, steps: AsyncGenerator[Step, None], writer: ResponseStream
+) -> AsyncGenerator[bytes, None]:
+    try:
+        async with aclosing(steps):
+            yield writer.write(first[1])
+            async for _, events in steps:
+                if data := writer.write(events):
+                    yield data
+    except Exception as error:
+        yield writer.error(describe(error)[1])
+    else:
+        if data := writer.close():
+            yield data
+
+
+@contextmanager
+def _own_words() -> Iterator[None]:
+    """What is said about a chat's fields is about this API's here."""
+    try:
+        yield
+    except ContextOverflowError as error:
+        raise InvalidRequestError(str(error), "input", code="context_length_exceeded") from error
+    except InvalidRequestError as error:
+        param = "input" if error.param == "messages" else (error.param or "").replace(".function.", ".") or None
+        message = error.message.replace(f"`{error.param}`", f"`{param}`")
+        raise InvalidRequestError(message, param, code=error.code, status=error.status) from error

@@ -1,0 +1,334 @@
+"""Responses: a request body becomes a :class:`ResponsesRequest`.
+
+As for chat completions, everything is checked here, before a token is generated, and the same rule holds for what
+can't be done: a demand is refused by name, a convenience is left out. What the request goes on from (an earlier
+response, a conversation) is only named here; whoever keeps it hands its items to
+:meth:`ResponsesRequest.conversation`. The other half of this surface is ``responses_writer``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from unspool.engines.base import Sampling
+from unspool.surfaces import custom_input
+from unspool.surfaces.chat import decode_sampling, decode_tool_choice
+from unspool.surfaces.conversation import Conversation, ToolChoice
+from unspool.surfaces.errors import InvalidRequestError, unsupported
+from unspool.surfaces.fields import Fields, show
+from unspool.surfaces.output_format import OutputFormat, decode_output_format, read_response_format
+from unspool.surfaces.reasoning import EFFORTS, decode_reasoning
+from unspool.surfaces.responses_items import Item, decode_items, text_item, turns_of
+from unspool.surfaces.responses_writer import Style
+
+log = logging.getLogger(__name__)
+
+MAX_METADATA = 16
+SUMMARIES = ("auto", "concise", "detailed")
+REASONING_INCLUDE = "reasoning.encrypted_content"
+
+# Clients send these by default, and nothing is lost without them.
+IGNORED = frozenset(
+    {
+        "client_metadata",
+        "max_tool_calls",
+        "moderation",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "stream_options",
+        "user",
+    }
+)
+# Each of these does or reports something; leaving one out would break a promise.
+REFUSED = {
+    "background": "answering in the background",
+    "context_management": "compacting the conversation",
+    "prompt": "a stored prompt",
+    "top_logprobs": "returning log probabilities",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesRequest:
+    """A checked request.
+
+    ``items`` are the input, ``previous`` and ``conversation_id`` name what comes before it. ``output`` is what the
+    text is held to, ``reasoning_budget`` the most reasoning tokens (``None``: any number). ``style`` is how the
+    answer is written, ``echo`` the part of the response that repeats the request. ``replay`` names the recording
+    that must answer (``metadata.replay``; only the replay engine reads it).
+    """
+
+    model: str | None
+    items: tuple[Item, ...]
+    instructions: tuple[Item, ...]
+    sampling: Sampling
+    tools: tuple[Mapping[str, Any], ...]
+    tool_choice: ToolChoice
+    parallel_tool_calls: bool
+    template_kwargs: Mapping[str, Any]
+    style: Style
+    echo: Mapping[str, Any]
+    output: OutputFormat | None = None
+    reasoning_budget: int | None = None
+    previous: str | None = None
+    conversation_id: str | None = None
+    store: bool = True
+    stream: bool = False
+    replay: str | None = None
+
+    def conversation(self, history: Iterable[Item] = (), items: Iterable[Item] | None = None) -> Conversation:
+        """Everything the prompt is made of.
+
+        ``items`` is the input with its references resolved. Instructions are those of this request: an earlier
+        response's are not carried over.
+        """
+        turns = turns_of([*self.instructions, *history, *(self.items if items is None else items)])
+        if not turns:
+            raise InvalidRequestError("`input` is empty, and there is nothing before it to answer.", "input")
+        return Conversation(
+            turns=turns,
+            tools=self.tools,
+            tool_choice=self.tool_choice,
+            parallel_tool_calls=self.parallel_tool_calls,
+            template_kwargs=self.template_kwargs,
+        )
+
+
+def decode(body: object) -> ResponsesRequest:
+    """Reads a request body; raises :class:`InvalidRequestError` naming the field that is wrong."""
+    fields = Fields(body)
+    tools, shown, custom = _tools(fields)
+    names = [tool["function"]["name"] for tool in tools]
+    reasoning = decode_reasoning(fields)
+    previous, conversation_id = _before(fields)
+    metadata = decode_metadata(fields)
+    sampling = decode_sampling(fields, ("max_output_tokens",))
+    store = fields.boolean("store") is not False
+    request = ResponsesRequest(
+        model=fields.string("model") or None,
+        items=_input(fields, optional=bool(previous or conversation_id)),
+        instructions=_instructions(fields),
+        sampling=sampling,
+        tools=tools,
+        tool_choice=decode_tool_choice(fields, names, flat=True),
+        parallel_tool_calls=fields.boolean("parallel_tool_calls") is not False,
+        template_kwargs=reasoning.template_kwargs,
+        style=Style(
+            show_reasoning=reasoning.shown,
+            summary=_summary(fields) is not None,
+            sealed=REASONING_INCLUDE in _include(fields),
+            custom_tools=custom,
+        ),
+        echo=_echo(fields, sampling, shown, metadata, store),
+        output=_output(fields),
+        reasoning_budget=reasoning.budget,
+        previous=previous,
+        conversation_id=conversation_id,
+        store=store,
+        stream=fields.boolean("stream") or False,
+        replay=metadata.get("replay") or None,
+    )
+    _refuse(fields)
+    unknown = [name for name in fields.unread() if name not in IGNORED]
+    if unknown:
+        log.warning("Ignored request fields: %s", ", ".join(sorted(unknown)))
+    return request
+
+
+def _refuse(fields: Fields) -> None:
+    for name, what in REFUSED.items():
+        if fields.get(name) not in (None, False, 0, [], {}):
+            raise unsupported(name, what)
+    truncation = fields.string("truncation")
+    if truncation not in (None, "auto", "disabled"):
+        raise fields.wrong("truncation", "auto or disabled")
+    if truncation == "auto":
+        log.warning("truncation 'auto' is taken as 'disabled': a prompt that is too long is an error")
+
+
+def _output(fields: Fields) -> OutputFormat | None:
+    """What the text is held to, by this API's own field or by one of those that other servers have for it."""
+    form = _format(fields)
+    if form is not None and form.get("type") == "json_schema" and form.get("schema") is None:
+        raise form.missing("schema")
+    own = None if form is None else read_response_format(form)
+    other = decode_output_format(fields)
+    if own is not None and other is not None:
+        raise InvalidRequestError(
+            f"`text.format` and `{other.param}` both say what the text must be; send one of them.", other.param
+        )
+    return own or other
+
+
+def _format(fields: Fields) -> Fields | None:
+    text = fields.fields("text")
+    return text.fields("format") if text else None
+
+
+def _input(fields: Fields, *, optional: bool) -> tuple[Item, ...]:
+    value = fields.get("input")
+    if value is None:
+        if optional:
+            return ()
+        raise fields.missing("input")
+    if isinstance(value, str):
+        return (text_item(value),)
+    if not isinstance(value, list):
+        raise fields.wrong("input", "a string or a list of items")
+    return decode_items(value, "input")
+
+
+def _instructions(fields: Fields) -> tuple[Item, ...]:
+    value = fields.get("instructions")
+    if isinstance(value, list):
+        return decode_items(value, "instructions")
+    text = fields.string("instructions")
+    return (text_item(text, "system"),) if text else ()
+
+
+def _before(fields: Fields) -> tuple[str | None, str | None]:
+    """The earlier response, or the conversation, that this request goes on from."""
+    previous = fields.string("previous_response_id") or None
+    conversation = fields.get("conversation")
+    if isinstance(conversation, Mapping):
+        conversation = Fields(conversation, "conversation").required_string("id")
+    elif conversation is not None and not isinstance(conversation, str):
+        raise fields.wrong("conversation", "an id or an object with an `id`")
+    if previous and conversation:
+        raise InvalidRequestError(
+            "`previous_response_id` and `conversation` both say what comes before; send one of them.",
+            "conversation",
+        )
+    return previous, conversation or None
+
+
+def decode_metadata(fields: Fields) -> dict[str, str]:
+    """The notes that clients keep with an object: a few strings."""
+    metadata = dict(fields.mapping("metadata") or {})
+    if len(metadata) > MAX_METADATA or not all(isinstance(value, str) for value in metadata.values()):
+        raise fields.wrong("metadata", f"an object with up to {MAX_METADATA} strings")
+    return metadata
+
+
+def _summary(fields: Fields) -> str | None:
+    reasoning = fields.fields("reasoning")
+    if reasoning is None:
+        return None
+    name = "summary" if reasoning.get("summary") is not None else "generate_summary"
+    summary = reasoning.string(name)
+    if summary not in (None, *SUMMARIES):
+        raise reasoning.wrong(name, f"one of {', '.join(SUMMARIES)}")
+    return summary
+
+
+def _include(fields: Fields) -> list[str]:
+    include = fields.items("include") or []
+    for i, value in enumerate(include):
+        if not isinstance(value, str):
+            raise InvalidRequestError(f"`include[{i}]` must be a string; it is {show(value)}.", f"include[{i}]")
+        if value == "message.output_text.logprobs":
+            raise unsupported(f"include[{i}]", "returning log probabilities")
+    return include
+
+
+Tools = tuple[tuple[Mapping[str, Any], ...], list[Mapping[str, Any]], frozenset[str]]
+
+
+def _tools(fields: Fields) -> Tools:
+    """The tools as functions, as the response repeats them, and the names of the custom ones among them."""
+    functions: list[Mapping[str, Any]] = []
+    shown: list[Mapping[str, Any]] = []
+    custom: set[str] = set()
+    for i, entry in enumerate(fields.items("tools") or []):
+        tool = Fields(entry, f"tools[{i}]")
+        kind = tool.required_string("type")
+        if kind == "function":
+            function, repeated = _function(tool)
+        elif kind == "custom":
+            function, repeated = _custom(tool)
+            custom.add(repeated["name"])
+        elif kind == "mcp":
+            raise unsupported(tool.path, "a tool of type 'mcp'")
+        else:
+            # Some clients always send the tools of their vendor's servers, and go on without them.
+            log.warning("%s is left out: tools of type %r don't run here", tool.path, kind)
+            continue
+        functions.append(function)
+        shown.append(repeated)
+    return tuple(functions), shown, frozenset(custom)
+
+
+def _function(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
+    name, description = tool.required_string("name"), tool.string("description")
+    parameters, strict = tool.mapping("parameters"), tool.boolean("strict")
+    # Templates read the parameters without asking whether they are there.
+    function: dict[str, Any] = {"name": name, "parameters": parameters or {"type": "object", "properties": {}}}
+    if description is not None:
+        function["description"] = description
+    if strict is not None:
+        function["strict"] = strict
+    repeated = {"name": name, "description": description, "parameters": parameters, "strict": strict or False}
+    return {"type": "function", "function": function}, {"type": "function", **repeated}
+
+
+def _custom(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
+    name, description = tool.required_string("name"), tool.string("description")
+    form = tool.fields("format")
+    kind = "text" if form is None else form.required_string("type")
+    if form is not None and kind != "text":
+        log.warning("%s of type %r is not enforced: the input may be any text", form.path, kind)
+    shown = tool.mapping("format") or {"type": "text"}
+    repeated = {"type": "custom", "name": name, "description": description, "format": shown}
+    return custom_input.as_function(name, description), repeated
+
+
+def _echo(
+    fields: Fields,
+    sampling: Sampling,
+    tools: list[Mapping[str, Any]],
+    metadata: Mapping[str, str],
+    store: bool,
+) -> dict[str, Any]:
+    """What the response repeats of the request, with the defaults that were used."""
+    effort = (fields.mapping("reasoning") or {}).get("effort")
+    text = fields.fields("text")
+    verbosity = text.string("verbosity") if text else None
+    if text is not None and verbosity not in (None, "low", "medium", "high"):
+        raise text.wrong("verbosity", "one of low, medium, high")
+    return {
+        "background": False,
+        "frequency_penalty": sampling.frequency_penalty,
+        "instructions": fields.get("instructions"),
+        "max_output_tokens": sampling.max_tokens,
+        "max_tool_calls": fields.integer("max_tool_calls", 0, 2**31 - 1),
+        "metadata": metadata,
+        "parallel_tool_calls": fields.boolean("parallel_tool_calls") is not False,
+        "presence_penalty": sampling.presence_penalty,
+        "prompt_cache_key": fields.string("prompt_cache_key"),
+        "reasoning": {"effort": effort if effort in EFFORTS else None, "summary": _summary(fields)},
+        "safety_identifier": fields.string("safety_identifier"),
+        "service_tier": "default",
+        "store": store,
+        "temperature": sampling.temperature,
+        "text": {"format": _shown_format(fields), "verbosity": verbosity or "medium"},
+        "tool_choice": fields.get("tool_choice") or "auto",
+        "tools": tools,
+        "top_logprobs": 0,
+        "top_p": sampling.top_p,
+        "truncation": "disabled",
+        "user": fields.string("user"),
+    }
+
+
+def _shown_format(fields: Fields) -> dict[str, Any]:
+    form = _format(fields)
+    if form is None or form.get("type") != "json_schema":
+        return {"type": "text" if form is None else form.required_string("type")}
+    repeated = {name: form.get(name) for name in ("name", "schema", "strict", "description")}
+    return {"type": "json_schema", **repeated, "name": form.string("name") or "response"}
