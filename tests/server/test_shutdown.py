@@ -42,6 +42,15 @@ def test_an_answer_may_finish(recordings: Path) -> None:
     assert code == 0
 
 
+def test_a_response_that_takes_too_long_fails_legally(recordings: Path) -> None:
+    flags = ("--delay", "2", "--shutdown-timeout", "0.1", "--store", ":memory:")
+    raw, code = interrupted(recordings, {"input": "Hello"}, "/v1/responses", *flags)
+    *_, failed, done, end = raw.split(b"\n\n")
+    assert failed.startswith(b"event: response.failed\n")
+    assert b"shutting down" in failed
+    assert (done, end, code) == (b"data: [DONE]", b"", 0)
+
+
 @pytest.mark.parametrize(
     ("path", "end"),
     [("/v1/chat/completions", b"\n\ndata: [DONE]\n\n"), ("/v1/messages", b"\n\n")],
