@@ -153,10 +153,8 @@ def test_the_operator_says_what_calls_are_held_to(
     run: Run, recordings: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], scope: str
 ) -> None:
     served: list[Settings] = []
-    monkeypatch.setattr(
-        "unspool.cli.serve._run", lambda engine, settings, *rest, **options: served.append(settings)
-    )
-    monkeypatch.setattr("unspool.cli.serve._log_from", lambda level: None)
+    monkeypatch.setattr("unspool.cli.serve._run", lambda engine, settings, *rest: served.append(settings))
+    monkeypatch.setattr("unspool.cli.serve._log_from", lambda level, form: None)
     assert run("serve", "--port", "0", "--recordings", recordings, *args).exit_code == 0
     assert [settings.constrain_tools for settings in served] == [scope]
 
@@ -223,3 +221,35 @@ def test_parsers_that_arent_there_are_found_first(
     assert result.exit_code in (1, 2)
     assert complaint in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "status"),
+    [
+        ((), 403),
+        (("--host", "localhost"), 403),
+        (("--allow-host", "page.example"), 200),
+        (("--host", "0.0.0.0"), 200),
+        (("--host", "0.0.0.0", "--allow-host", "other.example"), 403),
+    ],
+)
+def test_a_server_for_this_machine_has_no_foreign_name(
+    recordings: Path, flags: tuple[str, ...], status: int
+) -> None:
+    with running("--recordings", recordings, *flags) as (url, _, _):
+        assert httpx.get(f"{url}/v1/models", headers={"host": "page.example"}).status_code == status
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_request_is_a_line_in_the_log(recordings: Path, form: str) -> None:
+    with running("--recordings", recordings, "--log-format", form) as (url, _, process):
+        request_id = httpx.get(f"{url}/health").headers["x-request-id"]
+        process.terminate()
+        assert process.stdout is not None
+        (line,) = (line for line in process.stdout.read().splitlines() if "/health" in line)
+    if form == "json":
+        found = json.loads(line)
+        assert (found["request_id"], found["status"]) == (request_id, 200)
+    else:
+        assert line.startswith("INFO: GET /health 200, ")
+        assert line.endswith(f"[{request_id}]")

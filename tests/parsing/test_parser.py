@@ -231,3 +231,19 @@ def test_layout_at_the_end_of_a_prompt_is_no_part_of_a_call_that_the_prompt_bega
     prompt = "<think>\nHm.\n<tool_call>\n<function=f>\n<parameter=a>\nParis\n"
     message = unspool.parse("qwen3_5", "I think.\n</think>\nHello.", prompt=prompt, tools=[{"name": "f"}])
     assert (message.reasoning, message.content) == ("I think.", "Hello.")
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason", "rejected"),
+    [
+        ('<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>', "stop", {}),
+        ('<tool_call>\n{"name": 1}\n</tool_call> <tool_call>]', "stop", {"malformed": 2}),
+        ('<tool_call>\n{"name": "get_wea', "stop", {"unfinished": 1}),
+        ('<tool_call>\n{"name": "get_wea', "length", {"cut": 1}),
+    ],
+)
+def test_what_was_no_call_is_counted_by_reason(raw: str, reason: str, rejected: dict[str, int]) -> None:
+    parser = unspool.Parser(unspool.get_format("hermes"), tools=[WEATHER])
+    parser.feed(raw)
+    parser.finish(reason)
+    assert parser.rejected == rejected

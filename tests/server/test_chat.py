@@ -383,3 +383,16 @@ def test_engine_errors_before_a_stream_close_it() -> None:
     with served(engine) as url, pytest.raises(openai.InternalServerError, match="out of memory"):
         whole(client(url), "scripted", stream=True)
     assert engine.closed == 1
+
+
+@pytest.mark.parametrize("heartbeat", [0.001, None])
+def test_a_heartbeat_in_a_stream_changes_nothing_for_clients(heartbeat: float | None) -> None:
+    engine = ReplayEngine([Recording("a", "Hello there")], delay=0.1)
+    with served(engine, Settings(heartbeat=heartbeat)) as url:
+        body = {"messages": HELLO, "stream": True}
+        raw = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).content
+        with client(url).chat.completions.stream(model="a", messages=HELLO) as stream:
+            final = stream.get_final_completion()
+    assert (b": still here\n\n" in raw) == (heartbeat is not None)
+    assert all(frame.startswith((b"data: ", b": ")) for frame in raw.split(b"\n\n")[:-1])
+    assert final.choices[0].message.content == "Hello there"

@@ -7,11 +7,8 @@ runs, in the order of what it costs to find out, and is said in one line.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,16 +16,16 @@ import click
 from click.core import ParameterSource
 
 import unspool
+from unspool.cli.operation import operation_options, operation_settings
 from unspool.cli.options import format_options
 from unspool.cli.serve_output import ProgressBar, print_banner
 from unspool.engines.base import Engine, EngineError
 
 if TYPE_CHECKING:
+    from unspool.server.logs import LogFormat
     from unspool.server.service import Settings
     from unspool.server.storage import Store
 
-# How long running answers may go on after the first interrupt.
-_GRACE_SECONDS = 3
 _FLAGS_OF = {"llamacpp": ("threads", "ctx", "slots"), "replay": ("recordings", "chunking", "delay")}
 """What only one engine takes."""
 _REASONING_FIELDS = {
@@ -91,13 +88,7 @@ _REASONING_FIELDS = {
     metavar="KEY",
     help="Demand this key from clients; better set in the environment, where others can't read it.",
 )
-@click.option(
-    "--allow-origin",
-    "allow_origins",
-    multiple=True,
-    metavar="ORIGIN",
-    help="Let web pages of this origin call the server ('*': any).",
-)
+@operation_options
 @click.option(
     "--reasoning-field",
     type=click.Choice(list(_REASONING_FIELDS)),
@@ -165,6 +156,13 @@ _REASONING_FIELDS = {
     show_default=True,
     help="What the server reports; info has a line per request.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How it reports: lines for people, or a JSON object a line.",
+)
 @click.pass_context
 def serve(
     context: click.Context,
@@ -174,6 +172,7 @@ def serve(
     port: int,
     store_name: str | None,
     log_level: str,
+    log_format: LogFormat,
     **options: Any,
 ) -> None:
     """Serve MODEL over the OpenAI and Anthropic APIs.
@@ -185,13 +184,13 @@ def serve(
     """
     engine_name = _engine_name(context)
     try:
-        settings = _settings(options)
+        settings = _settings(options, host)
         with _listen(host, port) as listener:
             store = _store(store_name)
             load = ProgressBar("Loading")
             engine = _engine(engine_name, model, options, load)
-            _log_from(log_level)
-            _run(engine, settings, store, listener, load, access_log=log_level in ("debug", "info"))
+            _log_from(log_level, log_format)
+            _run(engine, settings, store, listener, load)
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn", "orjson", "jinja2"):
             raise
@@ -242,7 +241,7 @@ def _parsers(options: dict[str, Any]) -> tuple[str | None, str | None, str | Non
     return form or named, None, None
 
 
-def _settings(options: dict[str, Any]) -> Settings:
+def _settings(options: dict[str, Any], host: str) -> Settings:
     from unspool.server.service import Settings
     from unspool.server.template import BadTemplateError, ChatTemplate
 
@@ -262,10 +261,10 @@ def _settings(options: dict[str, Any]) -> Settings:
         chat_template=template,
         aliases=options["aliases"],
         api_key=options["api_key"] or None,
-        allow_origins=options["allow_origins"],
         reasoning_fields=_REASONING_FIELDS[options["reasoning_field"]],
         arguments=arguments,
         constrain_tools=options["constrain_tools"],
+        **operation_settings(options, host),
     )
 
 
@@ -340,37 +339,23 @@ def _llamacpp(model: str | None, options: dict[str, Any], load: ProgressBar) -> 
     )
 
 
-def _log_from(level: str) -> None:
-    logging.basicConfig(level=level.upper(), format="%(levelname)s: %(message)s")
+def _log_from(level: str, form: LogFormat) -> None:
+    from unspool.server.logs import log_to_stderr
+
+    log_to_stderr(level, form)
     if level != "debug":
         # Its lines about starting say less than the banner.
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
 
 
-def _run(
-    engine: Engine,
-    settings: Settings,
-    store: Store,
-    listener: socket.socket,
-    load: ProgressBar,
-    *,
-    access_log: bool,
-) -> None:
+def _run(engine: Engine, settings: Settings, store: Store, listener: socket.socket, load: ProgressBar) -> None:
     """Loads the engine and serves until interrupted."""
     import uvicorn
 
     from unspool.compat import PluginError
     from unspool.server.app import create_app
+    from unspool.server.run import run_server
     from unspool.server.template import BadTemplateError
-
-    class Server(uvicorn.Server):
-        """Ends by a normal return on a signal: uvicorn's own way is to send it again and die of it."""
-
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, self.handle_exit)
-            yield
 
     async def run() -> None:
         with load:
@@ -382,15 +367,7 @@ def _run(
             raise click.ClickException(str(error)) from None
         host, port = listener.getsockname()[:2]
         print_banner(engine.model, app.state.service.reads, host, port, settings, store.where)
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=access_log,
-            ws="none",
-            lifespan="on",
-            timeout_graceful_shutdown=_GRACE_SECONDS,
-        )
-        await Server(config).serve(sockets=[listener])
+        await run_server(app, listener)
 
     loop_factory = uvicorn.Config("", log_config=None).get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:

@@ -23,7 +23,7 @@ from unspool.parsing.grammar import compile_grammar
 from unspool.parsing.reader import Reader
 from unspool.parsing.scanner import pattern
 from unspool.parsing.schema import AnyTool, offered_tools
-from unspool.parsing.signals import Span
+from unspool.parsing.signals import Rejection, Span
 from unspool.parsing.tokens import Detokenizer, Tables, sentinels
 from unspool.parsing.turn import turn
 
@@ -206,6 +206,11 @@ class Parser:
     def spans(self) -> list[Span]:
         """With ``trace=True``: what each character read so far became, in order."""
         return list(self._reader.spans or ())
+
+    @property
+    def rejected(self) -> Mapping[Rejection, int]:
+        """How often text that began like a call was none, by reason."""
+        return self._reader.rejected
 
     def _unusual(self, text: str) -> list[Event]:
         if self._finished:

@@ -7,6 +7,7 @@ good.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -14,7 +15,7 @@ from unspool.events import ContentDelta, Event, ReasoningDelta
 from unspool.parsing.buffer import Buffer
 from unspool.parsing.opencall import OpenCall
 from unspool.parsing.scanner import pattern
-from unspool.parsing.signals import HOLD, PROBE, Kind, NotACall, Opened, Span, Steps, Unfinished
+from unspool.parsing.signals import HOLD, PROBE, Kind, NotACall, Opened, Rejection, Span, Steps, Unfinished
 
 _SENTINEL = pattern("[\ud800-\udfff]")
 
@@ -53,6 +54,7 @@ class Reader(Buffer):
         self._out: list[Event] = []
         self.steps: Steps[None]
         self._spelled = spelled
+        self.rejected: Counter[Rejection] = Counter()
         self._probing = False
         self._raw_base = 0
         self._settled = 0
@@ -211,6 +213,7 @@ class Reader(Buffer):
         self.call.reject(self._out)
         raw = self._generated(self._give_back(everything=isinstance(why, Unfinished)), self._raw_base)
         cut = isinstance(why, Unfinished) and self.cut
+        self.rejected["cut" if cut else "unfinished" if isinstance(why, Unfinished) else "malformed"] += 1
         if self.spans is not None:
             start = max(self._raw_base, 0)
             self._forget(start)

@@ -24,6 +24,9 @@ class Finder(Protocol):
 Steps: TypeAlias = Generator[None, None, T]
 """A coroutine that yields whenever it needs more text and returns ``T``."""
 
+Rejection: TypeAlias = Literal["malformed", "unfinished", "cut"]
+"""Why what began like a call is none: it went wrong, the text ended inside, the token limit ended it."""
+
 Kind: TypeAlias = Literal["reasoning", "content", "name", "arguments", "framing", "cut"]
 
 HOLD = 64

@@ -12,9 +12,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from unspool.engines.base import Engine, EngineError
-from unspool.server import routes
+from unspool.server import openapi, routes
 from unspool.server.conversations import ConversationsApi
-from unspool.server.errors import on_error
+from unspool.server.errors import UnavailableError, on_error
+from unspool.server.gate import Gate
+from unspool.server.limits import Limits
+from unspool.server.logs import AccessLog
 from unspool.server.middleware import ApiKey, RequestId
 from unspool.server.responses import ResponsesApi
 from unspool.server.service import Service, Settings
@@ -22,7 +25,7 @@ from unspool.server.storage import SqliteStore, Store
 from unspool.server.streams import ClientGoneError
 from unspool.surfaces.errors import InvalidRequestError
 
-_ERRORS = (InvalidRequestError, EngineError, ClientGoneError, HTTPException, Exception)
+_ERRORS = (InvalidRequestError, UnavailableError, EngineError, ClientGoneError, HTTPException, Exception)
 
 
 def create_app(engine: Engine, settings: Settings | None = None, store: Store | None = None) -> Starlette:
@@ -51,10 +54,13 @@ def create_app(engine: Engine, settings: Settings | None = None, store: Store | 
             Route("/v1/models", routes.models),
             Route("/v1/models/{name:path}", routes.model),
             Route("/health", routes.health),
+            Route("/metrics", routes.metrics),
+            Route("/openapi.json", openapi.openapi),
+            Route("/docs", openapi.page),
             Route("/version", routes.about),
             Route("/", routes.about),
         ],
-        middleware=_middleware(settings),
+        middleware=_middleware(service),
         exception_handlers=dict.fromkeys(_ERRORS, on_error),
         lifespan=lifespan,
     )
@@ -62,8 +68,13 @@ def create_app(engine: Engine, settings: Settings | None = None, store: Store | 
     return app
 
 
-def _middleware(settings: Settings) -> list[Middleware]:
-    middleware = [Middleware(RequestId)]
+def _middleware(service: Service) -> list[Middleware]:
+    settings = service.settings
+    middleware = [
+        Middleware(RequestId),
+        Middleware(AccessLog, metrics=service.traffic.metrics),
+        Middleware(Gate, hosts=settings.allow_hosts, origins=settings.allow_origins),
+    ]
     if settings.allow_origins:
         cors = Middleware(
             CORSMiddleware,
@@ -75,4 +86,5 @@ def _middleware(settings: Settings) -> list[Middleware]:
         middleware.append(cors)
     if settings.api_key:
         middleware.append(Middleware(ApiKey, key=settings.api_key))
+    middleware.append(Middleware(Limits, traffic=service.traffic, idle_timeout=settings.idle_timeout))
     return middleware

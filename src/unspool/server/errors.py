@@ -39,6 +39,19 @@ _MESSAGES_KINDS = {
 }
 
 
+class UnavailableError(Exception):
+    """A request that is right, but that the server can't answer now.
+
+    ``retry_after`` is in seconds, ``None`` if nobody can say when it could.
+    """
+
+    def __init__(self, message: str, status: int, code: str, *, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+
+
 def json_response(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON answer."""
     return Response(encode(body), status, headers, "application/json")
@@ -49,6 +62,8 @@ def describe(error: Exception) -> tuple[int, dict[str, dict[str, str | None]]]:
     if isinstance(error, InvalidRequestError):
         body = openai_error(error.message, param=error.param, code=error.code)
         return error.status, body
+    if isinstance(error, UnavailableError):
+        return error.status, openai_error(str(error), "server_error", code=error.code)
     if isinstance(error, ContextOverflowError):
         return 400, openai_error(str(error), param="messages", code="context_length_exceeded")
     if isinstance(error, SamplingError):
@@ -103,12 +118,19 @@ async def on_error(request: Request, error: Exception) -> Response:
         return Response(status_code=CLIENT_GONE)
     if isinstance(error, HTTPException):
         return _on_http_error(request, error)
-    status, body = describe_for(request.scope, error)
+    return refusal(request.scope, error)
+
+
+def refusal(scope: Scope, error: Exception) -> Response:
+    """The answer in place of what went wrong."""
+    status, body = describe_for(scope, error)
+    headers = {}
     # What nobody expected is answered outside of the middleware that gives answers their id.
-    request_id = request_id_of(request.scope)
-    return json_response(
-        body, status, {"x-request-id": request_id, "request-id": request_id} if request_id else None
-    )
+    if request_id := request_id_of(scope):
+        headers = {"x-request-id": request_id, "request-id": request_id}
+    if isinstance(error, UnavailableError) and error.retry_after is not None:
+        headers["retry-after"] = str(error.retry_after)
+    return json_response(body, status, headers)
 
 
 def _on_http_error(request: Request, error: HTTPException) -> Response:

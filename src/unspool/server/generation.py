@@ -7,6 +7,7 @@ closes its streams, which aborts the engine within one token.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -90,6 +91,11 @@ class ChunkReader:
             return self._finish(chunk, events)
         return events
 
+    @property
+    def rejected(self) -> Counter[str]:
+        """What the parser took for a call that was none, by reason; a plugin's parser doesn't tell."""
+        return Counter(getattr(self._parser, "rejected", {}))
+
     def _count(self, events: Sequence[Event]) -> None:
         pending, self._pending = self._pending, 0
         self._seen += pending
@@ -143,6 +149,11 @@ class Generation:
         self._readers = readers
         self.steps = self._run() if check is None else self._checked(self._run(), check)
         """The events as they come. Closing this generator aborts the engine; it raises what the engine raises."""
+
+    @property
+    def rejected(self) -> Counter[str]:
+        """How often text that began like a call was none, by reason, as far as parsers tell."""
+        return sum((reader.rejected for reader in self._readers), Counter())
 
     @property
     def prompt(self) -> Usage:

@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from unspool.server.errors import json_response, shaped
 from unspool.surfaces.errors import openai_error
 
-OPEN_PATHS = frozenset({"/", "/health"})
-"""Served without a key: load balancers have none."""
+OPEN_PATHS = frozenset({"/", "/health", "/docs", "/openapi.json"})
+"""Served without a key: load balancers have none, nor have browsers for a page."""
 
 
 class RequestId:

@@ -69,7 +69,8 @@ class ResponsesApi:
             # What is wrong with the request shows before the answer begins: afterwards a status can't be sent.
             with _own_words():
                 first = await while_connected(request.receive, generation.start())
-            return EventStream(self._stream(answer, first, generation.steps), heartbeat=writer.heartbeat)
+            frames = self._stream(answer, first, generation.steps)
+            return EventStream(frames, heartbeat=writer.heartbeat, pause=self._service.settings.heartbeat)
         with _own_words():
             (events,) = await while_connected(request.receive, generation.events())
         writer.write(events)

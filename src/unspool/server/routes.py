@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -18,13 +18,15 @@ from starlette.types import Scope
 
 from unspool.engines.base import ModelInfo
 from unspool.message import Message
+from unspool.server.bodies import read_body
 from unspool.server.errors import describe, describe_for, json_response
 from unspool.server.generation import Generation, Step
+from unspool.server.metrics import CONTENT_TYPE
 from unspool.server.service import Service
-from unspool.server.streams import EventStream, while_connected
+from unspool.server.streams import EventStream, begun, while_connected
 from unspool.surfaces import chat
 from unspool.surfaces import messages as messages_surface
-from unspool.surfaces.chat_writer import ChatStream, completion
+from unspool.surfaces.chat_writer import HEARTBEAT, ChatStream, completion
 from unspool.surfaces.errors import InvalidRequestError
 from unspool.surfaces.messages_writer import PING, MessageStream, message
 
@@ -51,20 +53,22 @@ async def chat_completions(request: Request) -> Response:
         "reasoning_fields": service.settings.reasoning_fields,
     }
     if asked.stream:
-        # What is wrong with the request shows before the answer begins: afterwards a status can't be sent.
-        first = await while_connected(request.receive, generation.start())
+        # What is wrong with the request shows before the answer begins, since a status can't be sent afterwards.
+        # What takes long after that is the queue or the prompt; meanwhile the client must hear something.
+        pause = service.settings.heartbeat
+        first = await begun(request.receive, generation.start(), pause)
         writer = ChatStream(**identity, choices=asked.n, include_usage=asked.include_usage)
-        return EventStream(_chat_frames(first, generation.steps, writer))
+        return EventStream(_chat_frames(first, generation.steps, writer), heartbeat=lambda: HEARTBEAT, pause=pause)
     choices = await while_connected(request.receive, generation.events())
     return json_response(completion([Message.from_events(events) for events in choices], **identity))
 
 
 async def _chat_frames(
-    first: Step, steps: AsyncGenerator[Step, None], writer: ChatStream
+    first: Awaitable[Step], steps: AsyncGenerator[Step, None], writer: ChatStream
 ) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(steps):
-            if data := writer.write(*first):
+            if data := writer.write(*await first):
                 yield data
             async for index, events in steps:
                 if data := writer.write(index, events):
@@ -94,20 +98,25 @@ async def messages(request: Request) -> Response:
         "show_thinking": asked.show_thinking,
     }
     if asked.stream:
-        first = await while_connected(request.receive, generation.start())
-        writer = MessageStream(**identity, prompt=generation.prompt)
-        return EventStream(_message_frames(first, generation, writer, request.scope), heartbeat=lambda: PING)
+        pause = service.settings.heartbeat
+        first = await begun(request.receive, generation.start(), pause)
+        frames = _message_frames(first, generation, identity, request.scope)
+        return EventStream(frames, heartbeat=lambda: PING, pause=pause)
     (events,) = await while_connected(request.receive, generation.events())
     (stop_sequence,) = generation.stop_sequences
     return Response(message(events, **identity, stop_sequence=stop_sequence), media_type="application/json")
 
 
 async def _message_frames(
-    first: Step, generation: Generation, writer: MessageStream, scope: Scope
+    first: Awaitable[Step], generation: Generation, identity: dict[str, Any], scope: Scope
 ) -> AsyncGenerator[bytes, None]:
+    writer = MessageStream(**identity)
     try:
         async with aclosing(generation.steps) as steps:
-            yield writer.write(first[1])
+            _, events = await first
+            # Only now the prompt is counted, which the first event tells.
+            writer = MessageStream(**identity, prompt=generation.prompt)
+            yield writer.write(events)
             async for _, events in steps:
                 if data := writer.write(events):
                     yield data
@@ -168,6 +177,11 @@ async def health(request: Request) -> Response:
     return json_response({"status": "ok"})
 
 
+async def metrics(request: Request) -> Response:
+    """``GET /metrics``, for Prometheus."""
+    return Response(_service(request).traffic.metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+
 async def about(request: Request) -> Response:
     """``GET /`` and ``GET /version``."""
     return json_response({"name": "unspool", "version": version("unspool")})
@@ -180,21 +194,7 @@ def _service(request: Request) -> Service:
 
 async def read_json(request: Request, limit: int) -> object:
     """The request's body; a 413 if it is longer than ``limit`` bytes, a 400 if it is not JSON."""
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise InvalidRequestError("Compressed request bodies are not supported; send it plain.", status=415)
-    declared = request.headers.get("content-length", "")
-    too_large = InvalidRequestError(
-        f"The request body is larger than this server takes ({limit} bytes).",
-        code="request_too_large",
-        status=413,
-    )
-    if declared.isdecimal() and int(declared) > limit:
-        raise too_large
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > limit:
-            raise too_large
+    body = await read_body(request, limit)
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:

@@ -16,6 +16,7 @@ from unspool.compat.following import DEFAULT_FORMAT
 from unspool.engines.base import CountsTokens, Engine, ModelInfo, Sampling
 from unspool.server.constraints import ConstrainedTools, Demands, Held, hold
 from unspool.server.generation import ChunkReader, Generation, ParserLike
+from unspool.server.limits import Traffic
 from unspool.server.parsers import Plugins, choice_of, choose_plugins
 from unspool.server.template import ChatTemplate
 from unspool.surfaces.chat_writer import REASONING_FIELDS
@@ -32,6 +33,11 @@ class Settings:
 
     ``format`` and ``chat_template`` (Jinja source) override what the model brings. ``aliases`` are further
     names of the model. ``arguments`` is how a call's arguments stream. ``max_body`` is in bytes.
+    ``allow_hosts`` are the names that the server is called by; without one, by any.
+    ``max_waiting`` is how many requests may wait for their first token; ``time_limit`` is in seconds from a
+    request's arrival to its last token, ``idle_timeout`` in seconds without a sign of the client,
+    ``shutdown_timeout`` in seconds that running answers may go on when the server ends, ``heartbeat`` in seconds
+    of silence in a stream after which a sign of life is sent.
     ``constrain_tools`` says which calls are held to what where calls may come and need not: those of strict tools
     alone to their schema, every call to its form, or every call to its schema. ``tool_parser`` and
     ``reasoning_parser`` name parsers, at least one of them a plugin's, which then read instead of the format.
@@ -44,10 +50,16 @@ class Settings:
     aliases: tuple[str, ...] = ()
     api_key: str | None = None
     allow_origins: tuple[str, ...] = ()
+    allow_hosts: tuple[str, ...] = ()
     reasoning_fields: tuple[str, ...] = REASONING_FIELDS
     arguments: Literal["incremental", "atomic"] = "incremental"
     constrain_tools: ConstrainedTools = "strict"
     max_body: int = 32 * 1024 * 1024
+    max_waiting: int = 128
+    time_limit: float | None = None
+    idle_timeout: float | None = 60.0
+    shutdown_timeout: float = 10.0
+    heartbeat: float | None = 15.0
 
 
 @runtime_checkable
@@ -77,6 +89,7 @@ class Service:
         """
         self.engine = engine
         self.settings = settings
+        self.traffic = Traffic(settings.max_waiting, settings.time_limit)
         model = engine.model
         self.template = ChatTemplate(template_source(settings, model), model.special)
         self.format = unspool.get_format(choose_format(settings, model))
@@ -155,7 +168,9 @@ class Service:
             for _ in range(choices)
         ]
         streams = [engine.stream(prompt, sampling, constraint) for constraint in held.constraints]
-        return Generation(streams, readers, held.check if held.checks else None)
+        generation = Generation(streams, readers, held.check if held.checks else None)
+        generation.steps = self.traffic.follow(generation)
+        return generation
 
     def _held_tools(self, conversation: Conversation) -> Conversation:
         """The conversation with the tools whose calls can be held: how a plugin's are written is not known."""

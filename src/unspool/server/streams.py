@@ -16,9 +16,6 @@ from starlette.types import Receive, Scope, Send
 
 T = TypeVar("T")
 
-_PAUSE = 15.0
-"""Seconds; proxies commonly close what is silent for 30 or 60."""
-
 
 class ClientGoneError(Exception):
     """The client closed the connection before its answer was complete."""
@@ -42,6 +39,23 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
         await asyncio.gather(task, watcher, return_exceptions=True)
 
 
+async def begun(receive: Receive, work: Coroutine[Any, Any, T], patience: float | None) -> asyncio.Task[T]:
+    """``work`` as a task, after at most ``patience`` seconds (``None``: once it is done).
+
+    Until then it raises what ``work`` raises, and :class:`ClientGoneError` as :func:`while_connected` does.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await while_connected(receive, asyncio.wait({task}, timeout=patience))
+    except BaseException:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
+    if task.done():
+        task.result()
+    return task
+
+
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -50,8 +64,9 @@ async def _disconnected(receive: Receive) -> None:
 class EventStream(Response):
     """Server-sent events from an async generator of frames, which is closed when the client goes away.
 
-    ``heartbeat`` makes a frame to send whenever nothing else was sent for ``pause`` seconds, so that neither
-    proxies nor clients take a silent model for a dead connection.
+    ``heartbeat`` makes a frame to send whenever nothing else was sent for ``pause`` seconds (``None``: never), so
+    that neither proxies nor clients take a silent model for a dead connection; proxies commonly close what is
+    silent for 30 or 60 seconds.
     """
 
     media_type = "text/event-stream"
@@ -61,7 +76,7 @@ class EventStream(Response):
         frames: AsyncGenerator[bytes, None],
         *,
         heartbeat: Callable[[], bytes] | None = None,
-        pause: float = _PAUSE,
+        pause: float | None = None,
     ) -> None:
         self.frames = frames
         self.heartbeat = heartbeat
@@ -79,7 +94,9 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        beating = None if self.heartbeat is None else asyncio.ensure_future(self._beat(send, self.heartbeat))
+        beating: asyncio.Future[None] | None = None
+        if self.heartbeat is not None and self.pause is not None:
+            beating = asyncio.ensure_future(self._beat(send, self.heartbeat, self.pause))
         try:
             async with aclosing(self.frames):
                 async for data in self.frames:
@@ -91,9 +108,9 @@ class EventStream(Response):
                 await asyncio.gather(beating, return_exceptions=True)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _beat(self, send: Send, heartbeat: Callable[[], bytes]) -> None:
+    async def _beat(self, send: Send, heartbeat: Callable[[], bytes], pause: float) -> None:
         while True:
             sent = self._sent
-            await asyncio.sleep(self.pause)
+            await asyncio.sleep(pause)
             if sent == self._sent and (frame := heartbeat()):
                 await send({"type": "http.response.body", "body": frame, "more_body": True})

@@ -33,6 +33,9 @@ from unspool.surfaces.errors import openai_error
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """Reasoning is not in OpenAI's API; clients look for it under one of these names, so both are sent."""
 
+HEARTBEAT = b": still here\n\n"
+"""A comment, which clients pass over; may be written between any two chunks."""
+
 _DONE = b"data: [DONE]\n\n"
 _END_DELTA = b'},"finish_reason":null}]}\n\n'
 _END_ARGUMENTS = b"}}]" + _END_DELTA

@@ -1,0 +1,160 @@
+"""What bounds clients: the queue, the time a request may take, and clients that send or read nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import httpx
+import openai
+import pytest
+
+from tests.server.serving import HELLO, ScriptedEngine, client, served
+from unspool.engines.base import Chunk
+from unspool.server.generation import Generation, Step
+from unspool.server.limits import EndedError, Traffic
+from unspool.server.service import Settings
+
+CHAT = "/v1/chat/completions"
+MESSAGES = "/v1/messages"
+DONE = Chunk("ok", finish_reason="stop")
+
+
+class Gated(ScriptedEngine):
+    """An engine whose generations wait until ``opened`` is set before their first chunk."""
+
+    def __init__(self) -> None:
+        super().__init__(DONE)
+        self.opened = threading.Event()
+
+    async def stream(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        """Waits, then follows the script."""
+        self.waiting.set()
+        while not self.opened.is_set():
+            await asyncio.sleep(0.005)
+        async for chunk in super().stream(*args, **kwargs):
+            yield chunk
+
+
+@contextmanager
+def asking(url: str, path: str = CHAT) -> Iterator[list[httpx.Response]]:
+    """A request that runs beside the block; its answer is there afterwards."""
+    answers: list[httpx.Response] = []
+    body = {"messages": HELLO, "max_tokens": 5}
+    thread = threading.Thread(target=lambda: answers.append(httpx.post(url + path, json=body, timeout=60)))
+    thread.start()
+    try:
+        yield answers
+    finally:
+        thread.join()
+
+
+def test_a_full_queue_is_a_503_that_says_when_to_come_back() -> None:
+    engine = Gated()
+    with served(engine, Settings(max_waiting=1)) as url:
+        with asking(url) as answers:
+            assert engine.waiting.wait(20)
+            refused = httpx.post(url + CHAT, json={"messages": HELLO})
+            shaped = httpx.post(url + MESSAGES, json={"messages": HELLO, "max_tokens": 5})
+            with pytest.raises(openai.InternalServerError, match="Too many requests wait"):
+                client(url).chat.completions.create(model="scripted", messages=HELLO)
+            assert httpx.get(f"{url}/v1/models").status_code == 200
+            engine.opened.set()
+        assert answers[0].status_code == 200
+        assert httpx.post(url + CHAT, json={"messages": HELLO}).status_code == 200
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
+    assert int(refused.headers["retry-after"]) > 0
+    assert (shaped.status_code, shaped.json()["error"]["type"]) == (503, "overloaded_error")
+    assert int(shaped.headers["retry-after"]) > 0
+
+
+def test_who_has_a_first_token_waits_no_more() -> None:
+    engine = ScriptedEngine(Chunk("a"), None)
+    with served(engine, Settings(max_waiting=1)) as url, client(url) as api:
+        for _ in range(3):
+            stream = api.chat.completions.create(model="scripted", messages=HELLO, stream=True)
+            assert next(stream).choices
+
+
+def test_a_refused_request_leaves_the_queue() -> None:
+    with served(ScriptedEngine(DONE), Settings(max_waiting=1)) as url:
+        for body in ({}, {"messages": HELLO, "model": "other"}, {"messages": HELLO}):
+            answer = httpx.post(url + CHAT, json=body)
+        assert answer.status_code == 200
+
+
+def test_a_generation_ends_at_the_time_limit() -> None:
+    engine = ScriptedEngine(Chunk("a"), None)
+    with served(engine, Settings(time_limit=0.1)) as url:
+        whole = httpx.post(url + CHAT, json={"messages": HELLO})
+        shaped = httpx.post(url + MESSAGES, json={"messages": HELLO, "max_tokens": 5})
+    assert (whole.status_code, whole.json()["error"]["code"]) == (504, "timeout")
+    assert "0.1 seconds" in whole.json()["error"]["message"]
+    assert (shaped.status_code, shaped.json()["error"]["type"]) == (504, "timeout_error")
+    assert engine.closed == 2
+
+
+def test_an_engines_own_timeout_is_not_ours() -> None:
+    with served(ScriptedEngine(TimeoutError()), Settings(time_limit=60)) as url:
+        assert httpx.post(url + CHAT, json={"messages": HELLO}).status_code == 500
+
+
+@contextmanager
+def connected(url: str, head: str) -> Iterator[socket.socket]:
+    """A plain connection over which this much was sent."""
+    address = urlsplit(url)
+    assert address.hostname is not None
+    with socket.create_connection((address.hostname, address.port or 80), timeout=60) as connection:
+        connection.sendall(head.replace("\n", "\r\n").encode())
+        yield connection
+
+
+def test_a_body_that_does_not_come_is_a_408() -> None:
+    head = f"POST {CHAT} HTTP/1.1\nhost: x\ncontent-length: 9\n\n{{"
+    settings = Settings(idle_timeout=0.1, max_waiting=1)
+    with served(ScriptedEngine(DONE), settings) as url, connected(url, head) as slow:
+        # Who has not said yet what they want is not in the queue.
+        assert httpx.post(url + CHAT, json={"messages": HELLO}).status_code == 200
+        answer = slow.recv(10_000)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"request_timeout" in answer
+
+
+def test_a_client_that_does_not_read_is_given_up() -> None:
+    engine = ScriptedEngine(*[Chunk("x" * 100_000)] * 1000, DONE)
+    body = json.dumps({"messages": HELLO, "stream": True})
+    head = f"POST {CHAT} HTTP/1.1\nhost: x\ncontent-length: {len(body)}\n\n{body}"
+    with served(engine, Settings(idle_timeout=0.1)) as url, connected(url, head):
+        assert engine.aborted.wait(60)
+
+
+def test_what_runs_ends_when_it_must() -> None:
+    async def run() -> None:
+        traffic = Traffic(max_waiting=1)
+
+        async def steps() -> AsyncGenerator[Step, None]:
+            yield 0, []
+            await asyncio.Event().wait()
+
+        def generation() -> Generation:
+            found = Generation([], [])
+            found.steps = steps()
+            return found
+
+        followed = traffic.follow(generation())
+        assert await anext(followed) == (0, [])
+        waiting = asyncio.ensure_future(anext(followed))
+        await asyncio.sleep(0)
+        traffic.end()
+        with pytest.raises(EndedError, match="shutting down"):
+            await waiting
+        later = traffic.follow(generation())
+        with pytest.raises(EndedError):
+            await anext(later)
+
+    asyncio.run(run())
