@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from tests.clients.recordings import FORMATS, QUESTION, RECORDINGS, name
+from tests.server.process import running
 from tests.server.serving import client, served
 from unspool.engines.replay import Recording, ReplayEngine
 
@@ -20,7 +21,7 @@ ASKED: Any = [{"role": "user", "content": QUESTION}]
 class get_weather(BaseModel):  # noqa: N801
     """The weather in a city; instructor calls the tool as the class is called."""
 
-    city: str
+    city: str = Field(max_length=20)
 
 
 every_format = pytest.mark.parametrize("format", FORMATS)
@@ -35,11 +36,11 @@ def url() -> Iterator[str]:
         yield url
 
 
-def ask(url: str, mode: str, model: str, wanted: Any, method: str = "create") -> Any:
+def ask(url: str, mode: str, model: str, wanted: Any, method: str = "create", **options: Any) -> Any:
     """What instructor makes of an answer, asked once."""
     api = instructor.from_openai(client(url), mode=instructor.Mode[mode])
     asked = getattr(api.chat.completions, method)
-    return asked(model=model, messages=ASKED, response_model=wanted, max_retries=0)
+    return asked(model=model, messages=ASKED, response_model=wanted, max_retries=0, **options)
 
 
 @every_format
@@ -76,3 +77,10 @@ def test_content_that_holds_to_a_schema(url: str, mode: str) -> None:
 def test_an_error_in_the_middle_of_a_stream(url: str, format: str) -> None:
     with pytest.raises(Exception, match="fails here"):
         list(ask(url, "TOOLS", name(format, "broken"), get_weather, "create_partial"))
+
+
+def test_a_call_that_is_demanded_of_a_small_model_comes() -> None:
+    with running("--threads", "1", "--ctx", "2048") as (url, _, _):
+        model = client(url).models.list().data[0].id
+        found = ask(url, "TOOLS", model, get_weather, parallel_tool_calls=False)
+    assert isinstance(found.city, str)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.clients.recordings import ANSWERS, CASES, FORMATS, RECORDINGS, Heard, finish, name
-from tests.server.serving import ScriptedEngine, served
+from tests.server.process import running
+from tests.server.serving import ScriptedEngine, client, served
 from unspool.engines.base import Chunk
 from unspool.engines.replay import ReplayEngine
 
@@ -76,3 +77,11 @@ def test_hanging_up(api: str) -> None:
     with served(engine) as url:
         assert run(api, url, "scripted", "hang-up") == {"hungUp": True}
         assert engine.aborted.wait(10)
+
+
+@every_api
+def test_a_call_that_is_demanded_of_a_small_model_comes(api: str) -> None:
+    with running("--threads", "1", "--ctx", "2048") as (url, _, _):
+        heard = ask(api, url, client(url).models.list().data[0].id, "demanded")
+    ((tool, arguments),) = heard.calls
+    assert (tool, list(arguments), heard.text, heard.finish) == ("get_weather", ["city"], "", "tool_calls")

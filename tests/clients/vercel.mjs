@@ -1,4 +1,4 @@
-// Drives Vercel's AI SDK: node vercel.mjs FOLDER API BASE_URL MODEL whole|streamed|hang-up
+// Drives Vercel's AI SDK: node vercel.mjs FOLDER API BASE_URL MODEL whole|streamed|hang-up|demanded
 // FOLDER is where the packages are installed; API is chat or messages. Prints what was heard as one JSON object.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -14,7 +14,17 @@ async function provider() {
   return (await load("@ai-sdk/openai-compatible")).createOpenAICompatible({ name: "local", ...options });
 }
 
-const city = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
+const city = {
+  type: "object",
+  properties: { city: { type: "string", maxLength: 20 } },
+  required: ["city"],
+  additionalProperties: false,
+};
+// Exactly one call.
+const demanded = {
+  toolChoice: "required",
+  providerOptions: { local: { parallel_tool_calls: false }, anthropic: { disableParallelToolUse: true } },
+};
 const abort = new AbortController();
 const request = {
   model: (await provider())(model),
@@ -22,6 +32,7 @@ const request = {
   tools: { get_weather: tool({ description: "The weather in a city.", inputSchema: jsonSchema(city) }) },
   maxRetries: 0,
   abortSignal: abort.signal,
+  ...(how === "demanded" ? demanded : {}),
 };
 
 async function streamed() {
