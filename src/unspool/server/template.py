@@ -77,12 +77,8 @@ class ChatTemplate:
         try:
             return self._template.render(variables)
         except Exception:
-            # Some templates test one message's content for none and search another's without a look.
-            absent = [message for message in variables["messages"] if message["content"] is None]
-            if not absent:
+            if not _complete(variables):
                 raise
-            for message in absent:
-                message["content"] = ""
             return self._template.render(variables)
 
     def _variables(self, conversation: Conversation) -> dict[str, Any]:
@@ -230,6 +226,26 @@ def _messages(turns: Sequence[Turn], traits: Traits, *, continue_final: bool) ->
                 for call in turn.tool_calls
             ]
         yield message
+
+
+def _complete(variables: Mapping[str, Any]) -> bool:
+    """Puts in what some templates use without a look; whether anything was missing.
+
+    Some test one message's content for none and search another's. Some walk through arguments that are no object
+    (a call that was cut in an earlier turn), which are then one argument. Some (gpt-oss) want tools described.
+    """
+    missing = False
+    for message in variables["messages"]:
+        if message["content"] is None:
+            message["content"], missing = "", True
+        for call in message.get("tool_calls", ()):
+            text = call["function"]["arguments"]
+            if not isinstance(text, _Arguments):
+                call["function"]["arguments"], missing = _Arguments(text, {"arguments": text}), True
+    for tool in variables["tools"] or ():
+        if tool["function"].get("description") is None:
+            tool["function"], missing = {**tool["function"], "description": ""}, True
+    return missing
 
 
 def _content(turn: Turn, traits: Traits, mark: str) -> str | list[dict[str, str]] | None:
