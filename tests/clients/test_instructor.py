@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from tests.clients.recordings import FORMATS, QUESTION, RECORDINGS, name
 from tests.server.process import running
@@ -20,6 +20,9 @@ ASKED: Any = [{"role": "user", "content": QUESTION}]
 
 class get_weather(BaseModel):  # noqa: N801
     """The weather in a city; instructor calls the tool as the class is called."""
+
+    # Without this a model that is too small may write other properties until its context ends.
+    model_config = ConfigDict(extra="forbid")
 
     city: str = Field(max_length=20)
 
