@@ -325,8 +325,8 @@ def test_a_bare_counter_is_the_only_offered_tool() -> None:
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "glm45", "kimi_k2", "mistral_v3", "gemma4"])
-def test_a_closer_that_the_token_limit_cuts_is_no_text(name: str) -> None:
-    message = unspool.Message(tool_calls=(unspool.ToolCall("", "get_weather", '{"city": "Paris"}'),))
+def test_what_the_token_limit_leaves_of_a_marker_behind_a_call_is_no_text(name: str) -> None:
+    message = unspool.Message(tool_calls=(unspool.ToolCall("", "get_weather", '{"city": "Paris"}'),) * 2)
     text = unspool.write(name, message)
     for end in range(len(text)):
         parser = unspool.Parser(unspool.get_format(name), tools=TOOLS)

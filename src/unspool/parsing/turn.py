@@ -64,6 +64,7 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
     """Reads content and calls up to a reasoning opener, or to the end (``None``)."""
     lead = True
     watch = g.later
+    behind_call = -1
     while True:
         if lead:
             watch = g.first if r.fresh else g.later
@@ -85,6 +86,7 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
             if found and found.lastindex == 1:
                 # The layout is the call's, and comes back as text if it is none.
                 lead = yield from _content_call(r, g, found.end(), found.group(1))
+                behind_call = r.offset if lead else -1
                 watch = g.later
                 continue
             if found:
@@ -100,7 +102,10 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
         found = watch.find(r.text, r.pos, r.final)
         end = found.start() if found else len(r.text)
         if found is None and r.final:
-            end = min(_content_end(r, g.format.content_end), begun := _cut_marker(r, watch, g.marks))
+            end = min(
+                _content_end(r, g.format.content_end),
+                begun := _cut_marker(r, watch, g.marks, due=r.offset == behind_call),
+            )
             r.content(end)
             r.take(begun, "framing", "layout at the end")
             r.take(len(r.text), "cut", "a marker cut by the token limit")
@@ -118,6 +123,7 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
         mark = found.group(found.lastindex)
         if found.lastindex == 1:
             lead = yield from _content_call(r, g, found.end(), mark)
+            behind_call = r.offset if lead else -1
             watch = g.later
             continue
         if found.lastindex == 2:
@@ -179,15 +185,18 @@ def _next_turn(r: Reader) -> Steps[None]:
         yield
 
 
-def _cut_marker(r: Reader, watch: Watch, marks: Iterable[str]) -> int:
+def _cut_marker(r: Reader, watch: Watch, marks: Iterable[str], *, due: bool = False) -> int:
     """Where, in a text that the token limit has cut, at least half of a marker begins; else where the text ends.
 
-    Letters alone are a word, whatever they begin.
+    Letters alone are a word, whatever they begin. Where one is ``due``, right behind a call, any part will do.
     """
     found = watch.find(r.text, r.pos, False) if r.cut else None
     if found is not None and not found.lastindex:
         begun = r.text[r.space_end(found.start()) :]
-        if any(2 * len(begun) >= len(mark) for mark in marks if mark.startswith(begun)) and not _words(begun):
+        known = [mark for mark in marks if mark.startswith(begun)]
+        if due and known and not r.text[r.pos : found.start()].strip():
+            return found.start()
+        if any(2 * len(begun) >= len(mark) for mark in known) and not _words(begun):
             return found.start()
     return len(r.text)
 
