@@ -786,3 +786,25 @@ def test_arguments_are_an_object() -> None:
         grammar = turn(tools=[tool(schema, strict=False)], tool_choice="required")
         assert not allows(grammar, '<tool_call>\n{"name": "f", "arguments": null}\n</tool_call>')
         assert allows(grammar, '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>')
+
+
+@pytest.mark.parametrize(
+    ("fmt", "value"),
+    [
+        ("qwen3_coder", "</function>"),
+        ("glm45", "a</tool_call>"),
+        ("gemma4", '<|"|>'),
+        ("minimax_m2", "</parameter>"),
+    ],
+)
+def test_values_that_spell_a_marker_are_refused_or_left_out(fmt: str, value: str) -> None:
+    tokenizer = letters(FORMATS[fmt])
+    whole = {"type": "object", "properties": {"x": {"enum": [value, "b"]}}, "additionalProperties": False}
+    with pytest.raises(SchemaError, match="spells a marker of this format") as caught:
+        turn(fmt, tokenizer, tools=[tool(whole)], tool_choice="required")
+    assert (caught.value.keyword, caught.value.pointer) == ("enum", "/properties/x")
+    grammar = turn(fmt, tokenizer, tools=[tool(whole, strict=False)], tool_choice="required", reasoning="off")
+    assert "spells a marker" in grammar.warnings[0]
+    for said in (value, "b"):
+        call = unspool.Message(tool_calls=(unspool.ToolCall("", "f", json.dumps({"x": said})),))
+        assert allows(grammar, unspool.write(fmt, call), tokenizer) is (said == "b")

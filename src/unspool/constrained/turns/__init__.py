@@ -130,8 +130,9 @@ def turn_of(
     declared = [_function(tool, place) for place, tool in enumerate(tools or ())]
     mode, names = _choice(tool_choice, [function["name"] for function in declared])
     demanded = mode == "required"
+    making = Making(walks=walks)
     held = [
-        _held(function, demanded or constrain == "schema")
+        _held(function, demanded or constrain == "schema", making)
         for function in declared
         if names is None or function["name"] in names
     ]
@@ -152,7 +153,7 @@ def turn_of(
         parallel=parallel_tool_calls and not _is_named(tool_choice),
         reasoning=reasoning,
         answers=answers and not demanded,
-        making=Making(walks=walks),
+        making=making,
     )
 
 
@@ -163,19 +164,18 @@ def _function(tool: Any, place: int) -> Mapping[str, Any]:
     return function
 
 
-def _held(function: Mapping[str, Any], by_schema: bool) -> HeldTool:
+def _held(function: Mapping[str, Any], by_schema: bool, making: Making) -> HeldTool:
     strict = function.get("strict") is True
     schema = function.get("parameters", function.get("input_schema"))
     if not isinstance(schema, Mapping) or not (strict or by_schema):
         return HeldTool(function["name"], _OBJECT, strict)
     # Arguments are an object, whatever else the schema leaves open.
     types = schema.get("type", "object")
-    if "object" not in (types if isinstance(types, list) else [types]) and strict:
-        raise SchemaError(
-            f"The schema of tool {function['name']!r} can't be enforced: 'type' at the root: arguments are an "
-            f"object, not {types!r}.",
-            "type",
-        )
+    if "object" not in (types if isinstance(types, list) else [types]):
+        problem = f"'type' at the root of the schema of tool {function['name']!r} can't be enforced"
+        if strict:
+            raise SchemaError(f"{problem}: arguments are an object, not {types!r}.", "type")
+        making.warnings.append(f"{problem}: arguments are an object, not {types!r}.")
     return HeldTool(function["name"], {**schema, "type": "object"}, strict)
 
 

@@ -59,7 +59,9 @@ _DEEPEST = 64  # subschemas in one another, none of them through a reference
 
 
 class Syntax(Protocol):
-    """How values are spelled."""
+    """How values are spelled; no text among them may spell one of ``marks``."""
+
+    marks: tuple[str, ...]
 
     def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value; ``in_text`` if any text may stand in its place."""
@@ -299,9 +301,14 @@ class Walk:
     def _constants(
         self, schema: dict[str, Any], syntax: Syntax, path: Path, among: frozenset[str]
     ) -> Iterable[Node]:
+        keyword = "const" if "const" in schema else "enum"
         fitting = self._fitting(schema)
+        marked = [value for value in fitting if _spells(value, syntax.marks)]
+        if marked:
+            self.refuse(keyword, path, f"{marked[0]!r} spells a marker of this format")
+            fitting = [value for value in fitting if value not in marked]
         if not fitting:
-            self.refuse("const" if "const" in schema else "enum", path, "no value is left of it")
+            self.refuse(keyword, path, "no value is left of it")
             return [syntax.anything(self)]
         return [syntax.constant(value, in_text=len(among) > 1) for value in constants(fitting)]
 
@@ -440,6 +447,11 @@ def _exactly(value: Mapping[str, Any]) -> dict[str, Any]:
         "required": list(value),
         "additionalProperties": False,
     }
+
+
+def _spells(value: Any, marks: Iterable[str]) -> bool:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return any(mark in text for mark in marks if mark)
 
 
 def schema_of(grammar: Grammar) -> str:

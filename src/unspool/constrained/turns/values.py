@@ -54,7 +54,7 @@ class JsonSyntax:
     """JSON whose strings spell no marker, for where one would be taken for itself: in the text of an element."""
 
     def __init__(self, marks: tuple[str, ...]) -> None:
-        self._marks = marks
+        self.marks = marks
 
     def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value."""
@@ -65,11 +65,11 @@ class JsonSyntax:
         plain = r'[^"\\\x00-\x1f\x7f]'
         length = length_alone(bodies)
         if length is not None:
-            return Regex((rf'"(?:{plain}|{_JSON_ESCAPES}){length}"',), _spelling(self._marks))
+            return Regex((rf'"(?:{plain}|{_JSON_ESCAPES}){length}"',), _spelling(self.marks))
         if bodies:
             # Escapes would be matched as they are spelled, so there are none.
-            return seq('"', Regex((*bodies, f"{plain}*"), _spelling(self._marks)), '"')
-        return Regex((rf'"(?:{plain}|\\["\\/bfnrt]|\\u[0-9a-fA-F]{{4}})*"',), _spelling(self._marks))
+            return seq('"', Regex((*bodies, f"{plain}*"), _spelling(self.marks)), '"')
+        return Regex((rf'"(?:{plain}|\\["\\/bfnrt]|\\u[0-9a-fA-F]{{4}})*"',), _spelling(self.marks))
 
     def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number."""
@@ -89,7 +89,7 @@ class JsonSyntax:
 
     def anything(self, walk: Walk) -> Node:
         """A value of any kind."""
-        name = f"json_value_{len(self._marks)}"
+        name = f"json_value_{len(self.marks)}"
         return _any_value(self, walk, name)
 
 
@@ -128,7 +128,7 @@ class PythonSyntax:
 
     def __init__(self, shape: PythonCalls | None = None, marks: tuple[str, ...] = ()) -> None:
         self._shape = shape
-        self._marks = marks
+        self.marks = marks
         self._quotes = ("'", '"') if shape is None else (shape.quote,)
         self._json = shape is not None and shape.json_containers
 
@@ -149,13 +149,13 @@ class PythonSyntax:
         length = length_alone(bodies)
         if bodies and length is None:
             # Escapes would be matched as they are spelled, so there are none.
-            return seq(quote, Regex((*bodies, f"{plain}*"), _spelling(self._marks)), quote)
+            return seq(quote, Regex((*bodies, f"{plain}*"), _spelling(self.marks)), quote)
         loose = self._shape is not None and self._shape.loose_quotes
         # There a quote ends the string wherever the call can go on behind it.
         but = (rf"{ANY}\\{quote}\s*[,)\]}}:]{ANY}",) if loose else ()
         # With a length only the short escapes come: the others would make the automaton of a server too large.
         chars = rf"{plain}|{_ESCAPES}|\\{quote}" if length is None else rf"{plain}|\\[nrtbf\\{quote}]"
-        return Regex((f"{quote}(?:{chars}){length or '*'}{quote}",), (*but, *_spelling(self._marks)))
+        return Regex((f"{quote}(?:{chars}){length or '*'}{quote}",), (*but, *_spelling(self.marks)))
 
     def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number, spelled as in JSON."""
@@ -192,6 +192,7 @@ class RelaxedSyntax:
 
     def __init__(self, quote: str) -> None:
         self._quote = quote
+        self.marks: tuple[str, ...] = (quote,)
 
     def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value."""
@@ -246,8 +247,8 @@ class ElementSyntax:
         self._shape = shape
         self._close = shape.element_close
         calls = (shape.call_open, shape.call_close, shape.section_open, shape.section_close)
-        self._marks = (shape.element_close, shape.element_open, *calls, *marks)
-        self._json = JsonSyntax(self._marks)
+        self.marks = (shape.element_close, shape.element_open, *calls, *marks)
+        self._json = JsonSyntax(self.marks)
 
     def constant(self, value: Any, *, in_text: bool = False) -> Node:
         """Exactly this value, as text or as elements."""
@@ -264,7 +265,7 @@ class ElementSyntax:
 
     def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
         """Text up to the closing tag."""
-        return Free(self._marks, closer=self._close, body=bodies, but=_looks(but))
+        return Free(self.marks, closer=self._close, body=bodies, but=_looks(but))
 
     def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number, spelled as in JSON."""
@@ -318,9 +319,9 @@ class TaggedSyntax:
         self._shape = shape
         self._closer = shape.value_close[0]
         own = (*shape.value_close, *shape.param_open, *shape.call_close, *shape.call_open)
-        self._marks = (*own, *shape.section_open, *shape.section_close, *marks)
-        self._python = PythonSyntax(None, self._marks) if shape.python_values else None
-        self._json = JsonSyntax(self._marks)
+        self.marks = (*own, *shape.section_open, *shape.section_close, *marks)
+        self._python = PythonSyntax(None, self.marks) if shape.python_values else None
+        self._json = JsonSyntax(self.marks)
 
     def _around(self, kind: str, value: Node, *, padded: bool = True) -> Node:
         shape, types = self._shape, self._shape.written.types
@@ -342,7 +343,7 @@ class TaggedSyntax:
         if self._shape.written.types:
             but = frozenset()  # the element says that it is text
         verbatim = self._shape.verbatim
-        marks = self._marks + ((verbatim[0],) if verbatim else ())
+        marks = self.marks + ((verbatim[0],) if verbatim else ())
         plain = Free(marks, self._shape.value_pad, self._closer, bodies, _looks(but))
         options = [self._around("string", plain, padded=False)]
         if verbatim:
