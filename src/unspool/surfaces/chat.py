@@ -115,16 +115,12 @@ def decode(body: object) -> ChatRequest:
         replay=_replay(fields),
     )
     _refuse(fields)
-    unknown = [name for name in fields.unread() if name not in IGNORED]
-    if unknown:
-        log.warning("Ignored request fields: %s", ", ".join(sorted(unknown)))
+    fields.report_unread(IGNORED)
     return request
 
 
 def _refuse(fields: Fields) -> None:
-    for name, what in REFUSED.items():
-        if fields.get(name) not in (None, False, 0, [], {}):
-            raise unsupported(name, what)
+    fields.refuse(REFUSED)
     if fields.boolean("separate_reasoning") is False:
         raise unsupported("separate_reasoning", "leaving reasoning inside the content")
     if fields.string("reasoning_format") == "none":

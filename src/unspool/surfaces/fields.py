@@ -7,10 +7,13 @@ decoder can say at the end which ones nobody knows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Container, Mapping
 from typing import Any
 
-from unspool.surfaces.errors import InvalidRequestError
+from unspool.surfaces.errors import InvalidRequestError, unsupported
+
+log = logging.getLogger(__name__)
 
 
 def show(value: object) -> str:
@@ -48,6 +51,20 @@ class Fields:
     def unread(self) -> list[str]:
         """Names that are set but that no reader asked for."""
         return [name for name, value in self.body.items() if value is not None and name not in self._asked]
+
+    def report_unread(self, ignored: Container[str]) -> None:
+        """Says in the log which fields nobody read; ``ignored`` are those that clients send by habit."""
+        unknown = sorted(name for name in self.unread() if name not in ignored)
+        if unknown:
+            log.warning(
+                "Ignored %s: %s", f"fields of {self.path}" if self.path else "request fields", ", ".join(unknown)
+            )
+
+    def refuse(self, refused: Mapping[str, str]) -> None:
+        """Raises :class:`InvalidRequestError` for a demand that can't be met; by field, what it asks for."""
+        for name, what in refused.items():
+            if self.get(name) not in (None, False, 0, [], {}):
+                raise unsupported(self.at(name), what)
 
     def wrong(self, name: str, must: str) -> InvalidRequestError:
         """The error for a field that is not what it must be."""

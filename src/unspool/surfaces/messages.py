@@ -103,12 +103,8 @@ def decode_count(body: object) -> CountRequest:
 
 
 def _check_rest(fields: Fields) -> None:
-    for name, what in REFUSED.items():
-        if fields.get(name) not in (None, [], {}):
-            raise unsupported(name, what)
-    unknown = [name for name in fields.unread() if name not in IGNORED]
-    if unknown:
-        log.warning("Ignored request fields: %s", ", ".join(sorted(unknown)))
+    fields.refuse(REFUSED)
+    fields.report_unread(IGNORED)
 
 
 def _replay(fields: Fields) -> str | None:

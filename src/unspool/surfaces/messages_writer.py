@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -75,7 +76,7 @@ def usage_object(usage: Usage) -> dict[str, Any]:
     }
 
 
-class _Blocks:
+class _Blocks(ABC):
     """Which block is open and which calls are whole; what a block becomes is up to the subclass."""
 
     def __init__(self) -> None:
@@ -152,15 +153,16 @@ class _Blocks:
             self.close_block()
         self._completed(index)
 
-    def _opened(self, kind: Kind, call: ToolCallStart | None) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _opened(self, kind: Kind, call: ToolCallStart | None) -> None: ...
 
-    def _piece(self, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _piece(self, text: str) -> None: ...
 
-    def _closed(self, kind: Kind) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _closed(self, kind: Kind) -> None: ...
 
+    @abstractmethod
     def _completed(self, index: int) -> None:
         """A call turned out to be whole; its block is closed."""
 
@@ -272,6 +274,9 @@ class MessageStream(_Blocks):
             if not self._show_thinking:
                 return
         self._frames.append(self._delta + encode(text) + _END_DELTA)
+
+    def _completed(self, index: int) -> None:
+        """Nothing is left to write."""
 
     def _closed(self, kind: Kind) -> None:
         number = b'"index":%d' % self._index

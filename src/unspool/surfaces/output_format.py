@@ -140,8 +140,7 @@ def _structured_outputs(outputs: Fields) -> OutputFormat:
     if not found:
         known = ", ".join((*_STRUCTURED, "json_object"))
         raise InvalidRequestError(f"`{outputs.path}` needs one of {known}.", outputs.path)
-    if unread := sorted(outputs.unread()):
-        log.warning("Ignored fields of %s: %s", outputs.path, ", ".join(unread))
+    outputs.report_unread(())
     return found[0]
 
 

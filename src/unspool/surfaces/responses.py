@@ -135,16 +135,12 @@ def decode(body: object) -> ResponsesRequest:
         replay=metadata.get("replay") or None,
     )
     _refuse(fields)
-    unknown = [name for name in fields.unread() if name not in IGNORED]
-    if unknown:
-        log.warning("Ignored request fields: %s", ", ".join(sorted(unknown)))
+    fields.report_unread(IGNORED)
     return request
 
 
 def _refuse(fields: Fields) -> None:
-    for name, what in REFUSED.items():
-        if fields.get(name) not in (None, False, 0, [], {}):
-            raise unsupported(name, what)
+    fields.refuse(REFUSED)
     truncation = fields.string("truncation")
     if truncation not in (None, "auto", "disabled"):
         raise fields.wrong("truncation", "auto or disabled")

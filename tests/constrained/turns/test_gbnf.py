@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -10,6 +11,7 @@ import jsonschema
 import pytest
 
 from tests.conftest import EXPLORE
+from tests.constrained.turns import walks
 from tests.constrained.turns.acceptor import refused, walk
 from tests.laws.strategies import FORMATS, every_format, every_format_with_calls, is_bare, markers, reasons
 from unspool import Message, Parser, ToolCall
@@ -35,44 +37,19 @@ from unspool.constrained.turns.nodes import (
 )
 from unspool.formats import write
 
-SCHEMAS: dict[str, dict[str, Any]] = {
-    "get_weather": {
-        "type": "object",
-        "properties": {
-            "city": {"type": "string"},
-            "days": {"type": "integer", "minimum": 1, "maximum": 14},
-            "unit": {"type": "string", "enum": ["c", "f", "kelvin"]},
-            "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 2},
-            "at": {
-                "type": "object",
-                "properties": {"lat": {"type": "number"}, "sure": {"type": ["null", "boolean"]}},
-                "required": ["lat"],
-                "additionalProperties": False,
-            },
-        },
-        "required": ["city", "unit"],
-        "additionalProperties": False,
-    },
+SCHEMAS: dict[str, Mapping[str, Any]] = {
+    "get_weather": walks.SCHEMAS["get_weather"],
     "look": {
         "type": "object",
         "properties": {
-            "what": {
-                "anyOf": [{"type": "integer", "minimum": 5}, {"type": "string", "minLength": 2, "maxLength": 6}]
-            },
-            "kind": {"enum": [1, "a", None, True]},
+            "what": walks.SCHEMAS["get"]["properties"]["what"],
+            "kind": walks.SCHEMAS["get"]["properties"]["kind"],
             "code": {"type": "string", "pattern": "^[a-c]{1,4}$"},
             "list": {"type": "array", "items": {"$ref": "#/$defs/entry"}, "maxItems": 2},
         },
         "required": ["kind"],
         "additionalProperties": False,
-        "$defs": {
-            "entry": {
-                "type": "object",
-                "properties": {"a": {"type": "string", "maxLength": 3}, "in": {"$ref": "#/$defs/entry"}},
-                "required": ["a"],
-                "additionalProperties": False,
-            }
-        },
+        "$defs": walks.SCHEMAS["get"]["$defs"],
     },
     "anything": {"type": "object"},
 }
