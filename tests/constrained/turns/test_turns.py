@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mistral_common.tokens.tokenizers import tekken
 
 import unspool
-from tests.constrained.turns.walks import TOOLS, letters, refused
+from tests.constrained.turns.walks import TOOLS, ids_of, letters, refused
 from tests.constrained.vocabularies import Letters
 from tests.laws.strategies import FORMATS
-from unspool.constrained import GrammarError, LLGuidanceConstraint, SchemaError, choice, json_schema, lark, regex
+from unspool.constrained import (
+    ConstraintError,
+    GrammarError,
+    LLGuidanceConstraint,
+    SchemaError,
+    choice,
+    guidance,
+    json_schema,
+    lark,
+    regex,
+)
+from unspool.constrained.base import new_mask
 from unspool.constrained.turns import TurnGrammar, turn_grammar
 from unspool.formats.response_template import from_response_template
 
@@ -808,3 +822,18 @@ def test_values_that_spell_a_marker_are_refused_or_left_out(fmt: str, value: str
     for said in (value, "b"):
         call = unspool.Message(tool_calls=(unspool.ToolCall("", "f", json.dumps({"x": said})),))
         assert allows(grammar, unspool.write(fmt, call), tokenizer) is (said == "b")
+
+
+@pytest.mark.parametrize("fuel", [None, 2_000])
+def test_a_long_text_of_bounded_length_comes_to_its_end(fuel: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if fuel is not None:
+        monkeypatch.setattr(guidance, "_FUEL", fuel)
+    tokenizer = tekken.Tekkenizer.from_file(Path(tekken.__file__).parents[2] / "data" / "tekken_240911.json")
+    text = {"type": "object", "properties": {"x": {"type": "string", "maxLength": 2000}}, "required": ["x"]}
+    grammar = turn("minimax_m3", tokenizer, tools=[tool(text)], tool_choice="required")
+    lines = "".join(f"def f{n}(x):\n    if x < {n}:\n        return [x, '{n}']\n" for n in range(60))[:2000]
+    call = unspool.ToolCall("", "f", json.dumps({"x": lines}))
+    ids = ids_of(tokenizer, unspool.write("minimax_m3", unspool.Message(tool_calls=(call,))))
+    with pytest.raises(ConstraintError, match="too many expressions") if fuel else nullcontext():
+        held, mask = LLGuidanceConstraint(grammar, tokenizer, end_tokens=[]), new_mask(tokenizer.n_words)
+        assert all(held.mask(mask) and held.accept(token) for token in ids)
