@@ -9,10 +9,10 @@ from tests.conformance.replay import Generation, Outcome, every_cut, outcomes_by
 from tests.parsing.malformed import TOOLS
 from unspool.events import FinishReason
 from unspool.parsing.binding import bound
-from unspool.parsing.declaration import ChannelCalls, Format, RegionCalls
+from unspool.parsing.declaration import Format, RegionCalls
 from unspool.parsing.grammar import openers
 
-FORMATS = [bound(fmt) for fmt in unspool.formats() if not isinstance(fmt.calls, ChannelCalls | RegionCalls)]
+FORMATS = [bound(fmt) for fmt in unspool.formats() if not isinstance(fmt.calls, RegionCalls)]
 
 
 def outcome(fmt: Format, raw: str, finish: FinishReason, prompt: str) -> Outcome:
@@ -57,3 +57,39 @@ def test_most_of_a_closer_in_reasoning(fmt: Format) -> None:
 def test_letters_are_a_word_whatever_they_begin() -> None:
     fmt = unspool.get_format("phi4_mini")
     assert outcome(fmt, "from functool", "length", "") == Outcome(None, "from functool")
+
+
+WEATHER = [{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]
+AS_TEXT = {
+    "gigachat3": "a message that is opened as text is told from letters only by what follows",
+    "rwkv": "the opener is words and layout",
+    "step3": "the second half of a closer of two markers",
+}
+"""Formats of which a cut marker behind a call is text, if it does not come by id."""
+
+
+@pytest.mark.parametrize("fmt", [fmt for fmt in FORMATS if fmt.calls and fmt.name not in AS_TEXT], ids=str)
+def test_any_part_of_a_marker_behind_a_call(fmt: Format) -> None:
+    call = unspool.ToolCall("", "get_weather", '{"city": "Paris"}')
+    text = unspool.write(fmt, unspool.Message(tool_calls=(call, call)))
+    for end in range(len(text)):
+        parser = unspool.Parser(fmt, tools=WEATHER)
+        read = unspool.Message.from_events(parser.feed(text[:end]) + parser.finish("length"))
+        assert not (read.tool_calls and read.content), text[:end]
+
+
+def test_a_reasoning_opener_at_the_start() -> None:
+    assert outcome(bound(unspool.get_format("hermes")), "<think", "length", "") == Outcome()
+    assert outcome(bound(unspool.get_format("hermes")), "<th", "length", "") == Outcome(None, "<th")
+
+
+@pytest.mark.parametrize(
+    ("raw", "content"),
+    [
+        ("<|channel|>final<|message|>Hello<|retur", "Hello"),
+        ("<|channel|>final<|message|>Hello<|end|><|start", "Hello"),
+        ("<|channel|>final<|message|>a <", "a <"),
+    ],
+)
+def test_in_channels(raw: str, content: str) -> None:
+    assert outcome(bound(unspool.get_format("gpt_oss")), raw, "length", "") == Outcome(None, content)

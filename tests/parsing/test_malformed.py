@@ -322,13 +322,3 @@ def test_malformed_output(
 def test_a_bare_counter_is_the_only_offered_tool() -> None:
     generation = Generation("kimi_k2", f"{KIMI}3{KIMI_ARGS}{{}}{KIMI_END}{KIMI_CLOSE}", ONLY_F)
     assert outcomes_by_cut(generation, every_cut(generation.raw), "atomic").keys() == {Outcome(None, None, call())}
-
-
-@pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "glm45", "kimi_k2", "mistral_v3", "gemma4"])
-def test_what_the_token_limit_leaves_of_a_marker_behind_a_call_is_no_text(name: str) -> None:
-    message = unspool.Message(tool_calls=(unspool.ToolCall("", "get_weather", '{"city": "Paris"}'),) * 2)
-    text = unspool.write(name, message)
-    for end in range(len(text)):
-        parser = unspool.Parser(unspool.get_format(name), tools=TOOLS)
-        read = unspool.Message.from_events(parser.feed(text[:end]) + parser.finish("length"))
-        assert not (read.tool_calls and read.content), text[:end]

@@ -18,6 +18,7 @@ from unspool.parsing.calls import json_calls, routed_calls, tagged_calls
 from unspool.parsing.codecs.json import finish_arguments, json_object
 from unspool.parsing.codecs.tagged import tagged_arguments, tagged_call
 from unspool.parsing.declaration import ChannelCalls, JsonArguments, JsonCalls, NamedCalls, TaggedCalls
+from unspool.parsing.markers import cut_closer, cut_marker
 from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import Watch, pattern
 from unspool.parsing.signals import HEADER, HOLD, Finder, NotACall, Steps, content_sink, no_space, reasoning_sink
@@ -102,6 +103,8 @@ def channels(r: Reader, shape: ChannelCalls, *, offered: bool) -> Steps[None]:
             return
         begins = bool((yield from r.at(m.begins))) or (shape.named and (yield from _named(r, m)))
         if not begins:
+            if r.spoke:
+                cut_closer(r, (shape.start, *m.begins, *((shape.role,) if opened else ())))
             # Plain text where a header should be: the model does not speak the format.
             yield from _text(r, m, "content")
         else:
@@ -323,6 +326,8 @@ def _text(r: Reader, m: _Messages, route: Route) -> Steps[None]:
     while True:
         found = watch.find(r.text, r.pos, r.final)
         end = found.start() if found else len(r.text)
+        if found is None and r.final:
+            end = cut_marker(r, watch, m.stops)
         if route == "content":
             r.content(end)
         elif route == "reasoning":
@@ -334,6 +339,7 @@ def _text(r: Reader, m: _Messages, route: Route) -> Steps[None]:
                 r.take(found.end(), "framing", "ends the message")
             return
         if r.final:
+            r.take(len(r.text), "cut", "a marker cut by the token limit")
             return
         if found:
             r.wait_for(watch)

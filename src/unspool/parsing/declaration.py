@@ -67,9 +67,10 @@ class Frame:
 class JsonCalls:
     """Calls as JSON objects that hold name and arguments: one, a list, or several one after another.
 
-    Without ``open`` the JSON stands bare at the start of the content; then only an offered name makes a call, as
-    with ``offered_only``. ``separators`` are the characters that may stand between bare objects. ``name_is_key``:
-    an object's only key is the name, its value the arguments. ``id_key`` is a member with the call's number.
+    ``bare``: the JSON also stands without ``open`` at the start of the content; then only an offered name makes a
+    call, as with ``offered_only``. ``separators`` are the characters that may stand between bare objects.
+    ``name_is_key``: an object's only key is the name, its value the arguments. ``id_key`` is a member with the
+    call's number.
     ``written_list`` is what is written before, between and after the calls of a message that share their
     markers; without it each has its own. ``body_pad`` and ``body_end`` are written inside the markers.
     ``compact``: written without a space.

@@ -7,12 +7,12 @@ without the marker is given up soon. Noise before a marker is framing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Protocol
 
 from unspool.parsing.reader import Reader
-from unspool.parsing.scanner import Watch
+from unspool.parsing.scanner import Watch, pattern
 from unspool.parsing.signals import HEADER, HOLD, NotACall, Steps, Unfinished
 
 
@@ -133,3 +133,22 @@ def header_text(r: Reader, ends: tuple[str, ...], stops: tuple[str, ...] = ()) -
 def header_watch(ends: tuple[str, ...], stops: tuple[str, ...]) -> Watch:
     """Group 1 ends a header, group 2 stands behind one."""
     return Watch(("", ends), ("", stops))
+
+
+_words = pattern(r"[\w\s]*+").fullmatch
+
+
+def cut_marker(r: Reader, watch: Watch, marks: Iterable[str], *, due: bool = False) -> int:
+    """Where, in a text that the token limit has cut, at least half of a marker begins; else where the text ends.
+
+    Letters alone are a word, whatever they begin. Where one is ``due``, right behind a call, any part will do.
+    """
+    found = watch.find(r.text, r.pos, False) if r.cut else None
+    if found is not None and not found.lastindex:
+        begun = r.text[r.space_end(found.start()) :]
+        known = [mark for mark in marks if mark.startswith(begun)]
+        if due and known and not r.text[r.pos : found.start()].strip():
+            return r.pos
+        if any(2 * len(begun) >= len(mark) for mark in known) and not _words(begun):
+            return found.start()
+    return len(r.text)

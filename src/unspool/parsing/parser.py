@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from unspool.events import (
@@ -24,7 +23,7 @@ from unspool.parsing.reader import Reader
 from unspool.parsing.scanner import pattern
 from unspool.parsing.schema import AnyTool, offered_tools
 from unspool.parsing.signals import Rejection, Span
-from unspool.parsing.tokens import Detokenizer, Tables, sentinels
+from unspool.parsing.tokens import Detokenizer, Shown, Tables, sentinels
 from unspool.parsing.turn import turn
 
 ToolChoice: TypeAlias = str | Mapping[str, Any] | None
@@ -61,15 +60,13 @@ _REASONS: dict[str | None, FinishReason] = {
 }
 
 
-@lru_cache(maxsize=64)
-def _with_sentinels(format: Format, tables: Tables) -> tuple[Mapping[str, str], Mapping[int, str], Format]:
-    """The characters that stand for special tokens, by text and by id (``""``: no text), and the format with them.
-
-    Every parser of a served model needs the same.
-    """
-    marks = sentinels(tables.special, strings(format))
-    by_id = {token: marks.get(text, "") for token, text in tables.special.items()}
-    return marks, by_id, map_strings(format, marks)
+def _with_sentinels(format: Format, tables: Tables) -> Shown:
+    """What every parser of a served model needs of a format and a tokenizer, made once for both."""
+    if format not in tables.shown:
+        marks = sentinels(tables.special, strings(format))
+        by_id = {token: marks.get(text, "") for token, text in tables.special.items()}
+        tables.shown[format] = marks, by_id, map_strings(format, marks)
+    return tables.shown[format]
 
 
 class Parser:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 _WINDOW = 12
 
@@ -62,13 +62,18 @@ def _sentence_piece(token: str) -> bytes:
     return token.replace("\u2581", " ").encode("utf-8", "surrogatepass")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+Shown: TypeAlias = tuple[Mapping[str, str], Mapping[int, str], Any]
+"""The characters that stand for special tokens, by text and by id (``""``: no text), and a format with them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tables:
-    """What a tokenizer knows, read once; the same only as itself, so that what is made of it can be kept too."""
+    """What a tokenizer knows, read once; ``shown`` is what parsers have made of it, by format."""
 
     special: Mapping[int, str]
     piece: Callable[[int], bytes] | None
     decode: Callable[[Sequence[int]], str]
+    shown: dict[Any, Shown] = field(default_factory=dict)
 
 
 def _read(tokenizer: Any) -> Tables:

@@ -7,7 +7,7 @@ text it is text, before a marker it is framing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Literal
 
 from unspool.parsing.calls import element_calls, json_calls, named_calls, python_calls, tagged_calls
@@ -23,12 +23,12 @@ from unspool.parsing.declaration import (
     TaggedCalls,
 )
 from unspool.parsing.grammar import Grammar
+from unspool.parsing.markers import cut_marker
 from unspool.parsing.reader import Reader
 from unspool.parsing.regions import regions
-from unspool.parsing.scanner import Watch, pattern
+from unspool.parsing.scanner import Watch
 from unspool.parsing.signals import HOLD, NotACall, Steps, Unfinished, content_sink, no_space, reasoning_sink
 
-_words = pattern(r"[\w\s]*+").fullmatch
 _READERS: dict[type, Callable[[Reader, Any, str], Steps[None]]] = {
     JsonCalls: json_calls,
     NamedCalls: named_calls,
@@ -104,7 +104,7 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
         if found is None and r.final:
             end = min(
                 _content_end(r, g.format.content_end),
-                begun := _cut_marker(r, watch, g.marks, due=r.offset == behind_call),
+                begun := cut_marker(r, g.first if r.fresh else watch, g.marks, due=r.offset == behind_call),
             )
             r.content(end)
             r.take(begun, "framing", "layout at the end")
@@ -185,22 +185,6 @@ def _next_turn(r: Reader) -> Steps[None]:
         yield
 
 
-def _cut_marker(r: Reader, watch: Watch, marks: Iterable[str], *, due: bool = False) -> int:
-    """Where, in a text that the token limit has cut, at least half of a marker begins; else where the text ends.
-
-    Letters alone are a word, whatever they begin. Where one is ``due``, right behind a call, any part will do.
-    """
-    found = watch.find(r.text, r.pos, False) if r.cut else None
-    if found is not None and not found.lastindex:
-        begun = r.text[r.space_end(found.start()) :]
-        known = [mark for mark in marks if mark.startswith(begun)]
-        if due and known and not r.text[r.pos : found.start()].strip():
-            return found.start()
-        if any(2 * len(begun) >= len(mark) for mark in known) and not _words(begun):
-            return found.start()
-    return len(r.text)
-
-
 def _content_end(r: Reader, pad: str) -> int:
     """Where the content ends that ends the turn, with the layout that a template puts behind it left out."""
     end = len(r.text)
@@ -268,7 +252,7 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
     while True:
         found = watch.find(r.text, r.pos, r.final)
         if found is None and r.final:
-            r.reasoning(_cut_marker(r, watch, (block.close, *block.closes_too, *g.calls)))
+            r.reasoning(cut_marker(r, watch, (block.close, *block.closes_too, *g.calls)))
             r.take(len(r.text), "cut", "a marker cut by the token limit")
             return False
         r.reasoning(found.start() if found else len(r.text))

@@ -100,7 +100,10 @@ def dump(value: Any) -> str:
     if isinstance(value, Number):
         return value.text
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{quote(key)}: {dump(item)}" for key, item in value.items()) + "}"
+        members = []
+        for key, item in value.items():  # a generator would take two frames a level
+            members.append(f"{quote(key)}: {dump(item)}")
+        return "{" + ", ".join(members) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(dump, value)) + "]"
     return json.dumps(value, allow_nan=False)
