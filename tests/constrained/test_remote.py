@@ -209,3 +209,71 @@ class TestATurn:
     def test_a_format_that_writes_no_calls_is_refused(self, server: Server) -> None:
         with pytest.raises(GrammarError, match="has no calls"):
             server("kimi_vl", tools=TOOLS, tool_choice="required")
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent"),
+    [
+        (
+            {"type": "object", "required": ["a"]},
+            {"type": "object", "required": ["a"], "properties": {"a": {}}},
+        ),
+        ({"type": "string", "enum": ["a", 1]}, {"enum": ["a"]}),
+    ],
+)
+def test_what_llama_servers_converter_would_pass_over_is_said_in_words_that_it_knows(
+    schema: Any, sent: Any
+) -> None:
+    made = for_llama_server("hermes", response=json_schema(schema), reasoning="off")
+    assert fields(made) == {"json_schema": sent}
+
+
+@pytest.mark.parametrize(
+    ("schema", "wrong"),
+    [
+        ({"type": "integer", "minimum": 3, "exclusiveMinimum": 5}, "4"),
+        ({"$ref": "#/$defs/t", "maxLength": 1, "$defs": {"t": {"type": "string"}}}, '"abc"'),
+    ],
+)
+def test_a_schema_that_llama_servers_converter_can_not_hold_to_is_sent_as_a_grammar(
+    schema: Any, wrong: str
+) -> None:
+    made = for_llama_server("hermes", response=json_schema(schema), reasoning="off")
+    assert refused(grammar_of(made), wrong) is not None
+
+
+def test_what_neither_a_schema_nor_a_grammar_can_hold_at_llama_server_is_refused() -> None:
+    with pytest.raises(SchemaError, match="minimum"):
+        for_llama_server("hermes", response=json_schema({"type": "number", "minimum": 3}), reasoning="off")
+
+
+def test_branches_that_are_known_to_be_disjoint_are_sent_as_any_of_them() -> None:
+    branches = [{"type": "null"}, {"type": "boolean"}]
+    made = for_llama_server("hermes", response=json_schema({"oneOf": branches}), reasoning="off")
+    assert fields(made) == {"json_schema": {"anyOf": branches}}
+
+
+@SERVERS
+def test_numbers_in_two_ranges(server: Server) -> None:
+    ranges = {"anyOf": [{"type": "integer", "maximum": 0}, {"type": "integer", "minimum": 10}]}
+    text = grammar_of(server("pythonic", tools=[tool(n=ranges)], tool_choice="required"))
+    for number, fits in ((-3, True), (0, True), (5, False), (10, True)):
+        assert (refused(text, f"[get(n={number})]") is None) is fits
+
+
+def test_an_answer_spells_no_marker_whatever_tools_may() -> None:
+    made = for_vllm("hermes", tools=[tool(x={})], response=json_schema({"type": "object"}), reasoning="off")
+    assert refused(grammar_of(made), '{"a": "b"}') is None
+    assert refused(grammar_of(made), '{"a": "<tool_call>"}') is not None
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        {"properties": {"a": {}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        {"$ref": "#/properties/y", "minLength": 3},
+    ],
+)
+def test_where_xgrammar_would_pass_over_a_keyword_vllm_gets_no_tag(x: Any) -> None:
+    made = fields(for_vllm("qwen3", tools=[tool(x=x, y={"type": "string"})]))
+    assert list(made["structured_outputs"]) == ["grammar"]

@@ -155,14 +155,6 @@ def class_name(fmt: Format | None, kind: str) -> str:
     return "".join(word.capitalize() for word in words) + kind
 
 
-def open_block(fmt: Format, tail: str) -> Reasoning | None:
-    """The reasoning block that a prompt with this end leaves open."""
-    for block in fmt.reasoning:
-        if block.open in tail and tail.rfind(block.open) > tail.rfind(block.close):
-            return block
-    return None
-
-
 def closed_block(block: Reasoning) -> str:
     """The shortest closed block, with all layout that may follow it."""
     return block.open + block.close + block.after

@@ -10,7 +10,6 @@ from unspool.compat.following import (
     Following,
     class_name,
     format_shown_by,
-    open_block,
     parser_of,
     plain,
     readable,
@@ -24,7 +23,7 @@ from unspool.compat.splitting import Splitter, count_reasoning, delimiters, prom
 from unspool.message import Message
 from unspool.parsing.binding import bound
 from unspool.parsing.declaration import ChannelCalls, Format
-from unspool.parsing.parser import Parser, turn_tail
+from unspool.parsing.parser import Parser, open_block, turn_tail
 
 
 class FormatReasoningParser(ReasoningParser):

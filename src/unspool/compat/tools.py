@@ -10,7 +10,6 @@ from unspool.compat.following import (
     Following,
     class_name,
     format_shown_by,
-    open_block,
     parser_of,
     readable,
     vocabulary,
@@ -28,7 +27,7 @@ from unspool.events import ContentDelta, Event, ReasoningDelta, ToolCallDelta, T
 from unspool.message import Message
 from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format
-from unspool.parsing.parser import Parser
+from unspool.parsing.parser import Parser, open_block
 
 
 class FormatToolParser(ToolParser):

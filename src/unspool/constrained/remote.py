@@ -9,16 +9,18 @@ Members of objects come in the order of the schema, and markers are matched by w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
-from unspool.constrained.base import GrammarError
+from unspool.constrained.backends.fragment import Fragment, schema_grammar
+from unspool.constrained.base import GrammarError, SchemaError
 from unspool.constrained.grammars import Grammar, Source
-from unspool.constrained.schema import ANNOTATIONS
 from unspool.constrained.subschemas import subschemas
 from unspool.constrained.turns import ConstrainedTools, turn_of
 from unspool.constrained.turns.gbnf import to_gbnf
+from unspool.constrained.turns.keywords import LIMITS
 from unspool.constrained.turns.nodes import (
     EMPTY,
     Alt,
@@ -41,13 +43,30 @@ from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format
 from unspool.parsing.parser import ToolChoice
 
-_LLAMA_KEYWORDS = ANNOTATIONS | {
-    *("type", "properties", "required", "additionalProperties", "items", "prefixItems", "minItems", "maxItems"),
-    *("enum", "const", "anyOf", "oneOf", "$ref", "$defs", "definitions", "minLength", "maxLength"),
-}
-"""Keywords that llama.cpp's converter of schemas (``common/json-schema-to-grammar.cpp``) holds to everywhere."""
-_LLAMA_INTEGERS = ANNOTATIONS | {"type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
-"""Those that it holds to for integers alone."""
+
+def _llama_doubts(node: Mapping[str, Any]) -> Iterator[str]:
+    if not node.get("$ref", "#/").startswith("#/"):
+        yield "$ref"
+    if "prefixItems" in node:
+        yield from sorted({"items", "minItems", "maxItems"} & node.keys())
+    for keyword in LIMITS:
+        # Of numbers integers alone are bounded, by one limit on each side.
+        doubled = keyword.startswith("exclusive") and keyword[9:].lower() in node
+        if keyword in node and (node.get("type") != "integer" or node[keyword] % 1 or doubled):
+            yield keyword
+
+
+_LLAMA = Fragment(
+    "llama.cpp",
+    {
+        "number": frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")),
+        "string": frozenset(("minLength", "maxLength")),
+        "array": frozenset(("items", "prefixItems", "minItems", "maxItems")),
+        "object": frozenset(("properties", "required", "additionalProperties")),
+    },
+    _llama_doubts,
+)
+"""What llama.cpp's converter of schemas (``common/json-schema-to-grammar.cpp``) holds to."""
 
 
 class TurnOptions(TypedDict, total=False):
@@ -124,8 +143,10 @@ def for_llama_server(format: str | Format, **turn: Unpack[TurnOptions]) -> Remot
     source = made.answer_alone
     if source is not None and source.kind == "ebnf":
         return made.answered({"grammar": source.text})
-    if source is not None and source.kind == "json_schema" and _llama_holds(json.loads(source.text)):
-        return made.answered({"json_schema": json.loads(source.text)})
+    if source is not None and source.kind == "json_schema":
+        with suppress(SchemaError):
+            held = schema_grammar(Source("json_schema", made.branched), _LLAMA)
+            return made.answered({"json_schema": json.loads(held.text)})
     return RemoteConstraint({"grammar": made.gbnf()}, made.warnings)
 
 
@@ -172,6 +193,17 @@ class _Made:
         if source is not None and source.kind == "json_schema" and json.loads(source.text) in (True, {}):
             return None  # servers take an empty schema for none
         return source if _is_answer(self._turn.tree(self._prompt).root) else None
+
+    @property
+    def branched(self) -> str:
+        """The answer's schema with ``oneOf`` as ``anyOf``, where llguidance found its branches to be disjoint."""
+        assert self._response is not None
+        assert self._response.source is not None
+        schema = json.loads(self._response.source.text)
+        for _, node in subschemas(schema) if not self._response.warnings else ():
+            if "oneOf" in node and "anyOf" not in node:
+                node["anyOf"] = node.pop("oneOf")
+        return json.dumps(schema)
 
     def answered(self, fields: Mapping[str, Any]) -> RemoteConstraint:
         """Fields that hold the content to what was given; the schema's own warnings stay true."""
@@ -226,12 +258,4 @@ def _is_answer(node: Node) -> bool:
             and all(isinstance(each, Text) for each in part.options)
         )
         for part in parts
-    )
-
-
-def _llama_holds(schema: Any) -> bool:
-    """Whether llama.cpp holds a schema's values to all of it."""
-    return all(
-        _LLAMA_KEYWORDS.issuperset(node) or (node.get("type") == "integer" and _LLAMA_INTEGERS.issuperset(node))
-        for _, node in subschemas(schema)
     )

@@ -58,18 +58,14 @@ def json_schema(
     Objects keep the order of their properties; other properties are allowed unless the schema forbids them.
     """
     if not isinstance(schema, str):
-        schema = _spelled(schema)
+        schema = spelled(schema)
     key = (schema, strict, max_string, max_items)
     source = Source("json_schema", schema, strict)
     return _grammars.get(key, lambda: replace(_build(source.text, strict, max_string, max_items), source=source))
 
 
-def readable(schema: Any) -> None:
-    """Raises :class:`SchemaError` for a schema that is not JSON."""
-    _read(_spelled(schema))
-
-
-def _spelled(schema: Any) -> str:
+def spelled(schema: Any) -> str:
+    """A schema, or what holds some, as JSON text. Raises :class:`SchemaError`."""
     try:
         return json.dumps(schema)
     except RecursionError as error:
@@ -93,7 +89,7 @@ def json_object(*, max_string: int | None = MAX_STRING) -> Grammar:
 
 def _build(text: str, strict: bool, max_string: int | None, max_items: int | None) -> Grammar:
     try:
-        return _built(_read(text), strict, max_string, max_items)
+        return _built(readable(text), strict, max_string, max_items)
     except RecursionError as error:
         raise SchemaError(_TOO_DEEP) from error
     except ValueError as error:
@@ -103,7 +99,7 @@ def _build(text: str, strict: bool, max_string: int | None, max_items: int | Non
         ) from error
 
 
-def _read(text: str) -> Any:
+def readable(text: str) -> Any:
     """A schema from text. Raises :class:`SchemaError` if that is no JSON."""
     try:
         schema = json.loads(text)

@@ -224,7 +224,8 @@ class ThinkingConstraint:
 
     def _reopener(self) -> int | None:
         """The id that opens reasoning again, as long as there is content to come after it."""
-        return None if self.is_stopped else self.tracker.opener
+        opener = self.tracker.opener
+        return None if opener is None or self.is_stopped else opener
 
     def _kept_out(self) -> frozenset[int]:
         """What would complete a marker of reasoning in content, or in what may still turn out to be content."""

@@ -18,7 +18,7 @@ from unspool.parsing.declaration import (
     RegionCalls,
 )
 from unspool.parsing.grammar import openers
-from unspool.parsing.parser import turn_tail
+from unspool.parsing.parser import open_block, turn_tail
 
 __all__ = ["WriteError", "samples", "stands_bare", "write"]
 
@@ -98,14 +98,6 @@ def layout_due(fmt: Format, tail: str) -> str:
         if tail.endswith(block.close):
             return block.after if block.after_prompt is None else block.after_prompt
     return ""
-
-
-def open_block(fmt: Format, tail: str) -> Reasoning | None:
-    """The reasoning block that the prompt leaves open."""
-    for block in fmt.reasoning:
-        if block.open in tail and tail.rfind(block.open) > tail.rfind(block.close):
-            return block
-    return None
 
 
 def _reasoning(fmt: Format, reasoning: str | None, opened: Reasoning | None) -> str:

@@ -15,7 +15,7 @@ from unspool.events import (
     Usage,
 )
 from unspool.parsing.binding import bound
-from unspool.parsing.declaration import Format, RegionCalls, map_strings, strings
+from unspool.parsing.declaration import Format, Reasoning, RegionCalls, map_strings, strings
 from unspool.parsing.expressions import ended
 from unspool.parsing.filters import event_filter
 from unspool.parsing.grammar import compile_grammar
@@ -269,3 +269,11 @@ def turn_tail(fmt: Format, prompt: str | None) -> str:
             if end.endswith(mark):
                 return prompt[len(end) - len(mark) :]
     return prompt
+
+
+def open_block(fmt: Format, tail: str) -> Reasoning | None:
+    """The reasoning block that a prompt with this end leaves open."""
+    for block in fmt.reasoning:
+        if block.open in tail and tail.rfind(block.open) > tail.rfind(block.close):
+            return block
+    return None

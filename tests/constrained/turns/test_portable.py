@@ -12,7 +12,8 @@ from tests.constrained.turns.acceptor import refused
 from unspool.constrained.base import SchemaError
 from unspool.constrained.turns.gbnf import to_gbnf
 from unspool.constrained.turns.nodes import Node, Tree
-from unspool.constrained.turns.portable import PortableWalk, number_pattern
+from unspool.constrained.turns.patterns import number_pattern
+from unspool.constrained.turns.portable import PortableWalk
 
 
 def walked(schema: Any, *, strict: bool = True) -> tuple[str, list[str]]:

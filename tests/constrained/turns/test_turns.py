@@ -837,3 +837,52 @@ def test_a_long_text_of_bounded_length_comes_to_its_end(fuel: int | None, monkey
     with pytest.raises(ConstraintError, match="too many expressions") if fuel else nullcontext():
         held, mask = LLGuidanceConstraint(grammar, tokenizer, end_tokens=[]), new_mask(tokenizer.n_words)
         assert all(held.mask(mask) and held.accept(token) for token in ids)
+
+
+@pytest.mark.parametrize("fmt", ["qwen3_coder", "pythonic", "gemma4"])
+def test_names_that_are_only_required_have_the_schema_of_undeclared_ones(fmt: str) -> None:
+    tokenizer = letters(FORMATS[fmt])
+    schema = {"type": "object", "required": ["b"], "additionalProperties": {"type": "integer"}}
+    grammar = turn(fmt, tokenizer, tools=[tool(schema)], tool_choice="required", reasoning="off")
+    for value, fits in ((7, True), ("no integer", False)):
+        call = unspool.ToolCall("", "f", json.dumps({"b": value}))
+        text = unspool.write(fmt, unspool.Message(tool_calls=(call,)))
+        assert allows(grammar, text, tokenizer) is fits
+    for barred in ({**schema, "additionalProperties": False}, {"properties": {"b": False}, "required": ["b"]}):
+        with pytest.raises(SchemaError, match="'b' is not allowed to come"):
+            turn(fmt, tokenizer, tools=[tool(barred)], tool_choice="required")
+
+
+def test_answers_that_relax_to_the_same_text_keep_their_own_checks() -> None:
+    tokenizer = Letters()
+    for letter in "ab":
+        response = json_schema({"type": "string", "pattern": f"(?={letter})"}, strict=False)
+        grammar = turn(tokenizer=tokenizer, tools=None, response=response)
+        assert [bool(grammar.problems(text)) for text in ('"a"', '"b"')] == [letter == "b", letter == "a"]
+
+
+@pytest.mark.parametrize("tokenizer", [None, QWEN])
+def test_schemas_that_are_no_json_are_named(tokenizer: Any) -> None:
+    deep: Any = {}
+    for _ in range(100_000):
+        deep = {"allOf": [deep]}
+    for schema, message in (({"enum": {1}}, "not JSON"), (deep, "too deep")):
+        with pytest.raises(SchemaError, match=message):
+            turn(tokenizer=tokenizer, tools=[tool(schema)], tool_choice="required")
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"type": "function", "function": "get"},
+        {"type": "allowed_tools", "mode": "required", "tools": [{"function": "get"}]},
+    ],
+)
+def test_a_name_need_not_be_wrapped(choice: Any) -> None:
+    assert allows(turn(tool_choice=choice), SURE)
+
+
+def test_the_same_warning_is_said_once() -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "array", "items": {"not": {"type": "null"}}}}}
+    warnings = turn("seed_oss", tools=[tool(schema, strict=False)], tool_choice="required").warnings
+    assert len(set(warnings)) == len(warnings) > 0

@@ -15,7 +15,9 @@ from typing import Any
 
 from unspool.constrained.base import ConstraintError, SchemaError
 from unspool.constrained.grammars import Grammar, Source
+from unspool.constrained.schema import readable
 from unspool.constrained.subschemas import Path, endless, pointer, subschemas
+from unspool.constrained.turns.keywords import kinds_of
 
 KEYWORDS: Mapping[str, frozenset[str]] = {
     kind: frozenset(keywords.split())
@@ -48,16 +50,6 @@ RESTRICTING = frozenset(
     ]
 ).union(*KEYWORDS.values())
 """Every keyword that restricts anything; all others say something about a value, or about the schema."""
-
-_IS: Mapping[str, Callable[[Any], bool]] = {
-    "null": lambda value: value is None,
-    "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: not isinstance(value, bool) and isinstance(value, int | float) and value % 1 == 0,
-    "number": lambda value: not isinstance(value, bool) and isinstance(value, int | float),
-    "string": lambda value: isinstance(value, str),
-    "array": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +103,7 @@ def _read(text: str) -> dict[str, Any]:
         from jsonschema import SchemaError as MetaschemaError
     except ImportError as error:
         raise ConstraintError("Reading schemas needs jsonschema: pip install 'unspool[constrained]'.") from error
-    try:
-        schema = json.loads(text)
-    except ValueError as error:
-        raise SchemaError(f"The schema is not JSON: {error}") from error
+    schema = readable(text)
     if schema is True:
         schema = {}
     if not isinstance(schema, dict):
@@ -159,7 +148,7 @@ def _settle_type(node: dict[str, Any]) -> None:
     if "type" in found and not {"const", "enum"}.isdisjoint(found):
         types = node["type"] if isinstance(node["type"], list) else [node["type"]]
         values = [node["const"]] if "const" in node else node["enum"]
-        fitting = [value for value in values if any(_IS[kind](value) for kind in types)]
+        fitting = [value for value in values if not kinds_of(value).isdisjoint(types)]
         if fitting:
             node.update({"const": fitting[0]} if "const" in node else {"enum": fitting})
             del node["type"]

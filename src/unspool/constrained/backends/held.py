@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from importlib import import_module
@@ -12,13 +11,13 @@ from unspool.constrained.base import (
     ConstraintError,
     GrammarError,
     Mask,
-    SchemaError,
     allow,
     allow_only,
     check_mask,
     check_tokens,
 )
 from unspool.constrained.grammars import Grammar, Source
+from unspool.constrained.schema import spelled
 from unspool.constrained.vocabulary import Vocabulary
 
 
@@ -125,7 +124,4 @@ def source_of(grammar: Grammar | Mapping[str, Any] | bool, strict: bool) -> Sour
                 "Only llguidance reads this grammar; make it by json_schema, regex, choice or ebnf."
             )
         return grammar.source
-    try:
-        return Source("json_schema", json.dumps(grammar), strict)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise SchemaError(f"The schema is not JSON: {error}") from error
+    return Source("json_schema", spelled(grammar), strict)

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from unspool.constrained.base import GrammarError, SchemaError
 from unspool.constrained.grammars import Grammar
+from unspool.constrained.schema import spelled
 from unspool.constrained.turns.calls import HeldTool, Making
 from unspool.constrained.turns.lark import RESPONSE, to_lark
 from unspool.constrained.turns.schemas import Walk
@@ -88,8 +89,9 @@ def turn_grammar(
 
     if vocabulary is None:
         return make()
-    asked = (tools, tool_choice, parallel_tool_calls, constrain, reasoning, response and response.text)
-    found: TurnGrammar | None = vocabulary.turns.get((fmt, turn_tail(fmt, prompt), json.dumps(asked)), make)
+    asked = spelled((tools, tool_choice, parallel_tool_calls, constrain, reasoning))
+    content = response and (response.text, response.warnings, response.schemas)
+    found: TurnGrammar | None = vocabulary.turns.get((fmt, turn_tail(fmt, prompt), asked, content), make)
     return found
 
 
@@ -105,7 +107,7 @@ def _written(
         grammars += [{**first, "name": RESPONSE}, *others]
     return TurnGrammar(
         text=json.dumps({"grammars": grammars}, ensure_ascii=False),
-        warnings=tuple(turn.making.warnings) + (response.warnings if response else ()),
+        warnings=tuple(dict.fromkeys((*turn.making.warnings, *(response.warnings if response else ())))),
         schemas=response.schemas if response else (),
         arguments={tool.name: json.dumps(tool.schema) for tool in turn.tools} if turn.making.warnings else {},
     )
@@ -198,14 +200,17 @@ def _is_named(choice: ToolChoice) -> bool:
     return choice not in ("auto", "none", "any", "required", None)
 
 
+def _named(choice: Mapping[str, Any]) -> Any:
+    """The name in a tool or a choice, whether it is wrapped or not."""
+    function = choice.get("function", choice)
+    return function.get("name") if isinstance(function, Mapping) else function
+
+
 def _allowed(allowed: Any) -> tuple[str, tuple[str, ...]]:
     """Mode and names of a choice among some tools."""
     if isinstance(allowed, Mapping):
         mode = allowed.get("mode", "auto")
-        listed = [
-            (tool.get("function") or tool).get("name") if isinstance(tool, Mapping) else tool
-            for tool in allowed.get("tools") or ()
-        ]
+        listed = [_named(tool) if isinstance(tool, Mapping) else tool for tool in allowed.get("tools") or ()]
         names = tuple(name for name in listed if isinstance(name, str))
         if mode in ("auto", "required") and names and len(names) == len(listed):
             return mode, names
@@ -227,7 +232,7 @@ def _choice(
         elif mode is None:
             raise ValueError(f"tool_choice must have a type, not {choice!r}")
         elif mode not in ("auto", "none", "any", "required"):
-            mode, names = "required", (str((choice.get("function") or choice).get("name")),)
+            mode, names = "required", (str(_named(choice)),)
     elif _is_named(choice):
         mode, names = "required", (str(choice),)
     for name in names or ():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from string import hexdigits
+from typing import Any
 
 from unspool.constrained.base import GrammarError
 from unspool.constrained.turns.automata import LAST, Expressions, Ranges, State, complement
@@ -29,7 +30,7 @@ from unspool.constrained.turns.nodes import (
     Tree,
     Word,
 )
-from unspool.constrained.turns.portable import number_pattern
+from unspool.constrained.turns.patterns import number_pattern
 from unspool.constrained.turns.regular import regular
 
 _ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\", '"': r"\""}
@@ -59,7 +60,7 @@ class _Gbnf:
             Many: self._many,
             Free: self._regular,
             Regex: self._regular,
-            Json: lambda node: self._regular(Regex((number_pattern(json.loads(node.schema)),))),
+            Json: lambda node: self._number(json.loads(node.schema)),
             Ref: lambda node: _named(node.name),
             Response: self._answer,
             Members: self._members,
@@ -119,6 +120,12 @@ class _Gbnf:
             else:
                 first, later = f"({body} {behind} | {first})", f"({separator}{body})? {behind}"
         return first if separator else later
+
+    def _number(self, schema: Mapping[str, Any]) -> str:
+        """A number; alternatives of several kinds of them came as one."""
+        if "anyOf" in schema:
+            return "(" + " | ".join(map(self._number, schema["anyOf"])) + ")"
+        return self._regular(Regex((number_pattern(schema),)))
 
     def _regular(self, node: Free | Regex) -> str:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from math import ceil, floor
 from typing import Any
 
 ANY = "(?s:.*)"
@@ -192,3 +193,17 @@ def _between(low: str, high: str) -> str:
         branches.append(f"[{first + 1}-{last - 1}][0-9]{{{rest}}}")
     branches.append(f"{last}{_between('0' * rest, high[1:])}")
     return "(?:" + "|".join(branches) + ")"
+
+
+def number_pattern(schema: Mapping[str, Any]) -> str:
+    """An expression for JSON numbers with the limits that :class:`PortableWalk` leaves in their schema.
+
+    Raises ``LookupError`` with a keyword if there is no such number.
+    """
+    if schema["type"] == "number":
+        return NUMBER.removeprefix("-?") if "minimum" in schema else NUMBER
+    least = [ceil(schema["minimum"])] if "minimum" in schema else []
+    least += [floor(schema["exclusiveMinimum"]) + 1] if "exclusiveMinimum" in schema else []
+    most = [floor(schema["maximum"])] if "maximum" in schema else []
+    most += [ceil(schema["exclusiveMaximum"]) - 1] if "exclusiveMaximum" in schema else []
+    return whole_numbers(max(least, default=None), min(most, default=None))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil, floor
 from typing import Any
 
 from unspool.constrained.base import GrammarError, SchemaError
 from unspool.constrained.subschemas import Path
 from unspool.constrained.turns.keywords import LIMITS
 from unspool.constrained.turns.nodes import Free, Node, Regex, Seq, seq
-from unspool.constrained.turns.patterns import NUMBER, whole_numbers
+from unspool.constrained.turns.patterns import number_pattern
 from unspool.constrained.turns.regular import regular, spelling_none
 from unspool.constrained.turns.schemas import Walk
-from unspool.constrained.turns.values import JsonSyntax
+from unspool.constrained.turns.values import JsonSyntax, any_value
 
 
 class _Json(JsonSyntax):
@@ -28,6 +27,10 @@ class _Json(JsonSyntax):
         node = super().string(bodies, but)
         parts = node.parts if isinstance(node, Seq) else (node,)
         return seq(*(spelling_none(part, self._unspelled) if isinstance(part, Regex) else part for part in parts))
+
+    def anything(self, walk: Walk) -> Node:
+        """A value of any kind; tools and the answer have different marks."""
+        return any_value(self, walk, f"json_value_{len(self._unspelled)}")
 
 
 class PortableWalk(Walk):
@@ -56,7 +59,7 @@ class PortableWalk(Walk):
         types = schema.get("type")
         types = types if isinstance(types, list) else [types]
         numbers = "number" in types or (types == [None] and any(keyword in schema for keyword in LIMITS))
-        for keyword in schema.keys() & LIMITS:
+        for keyword in (each for each in LIMITS if each in schema):
             if keyword == "multipleOf":
                 if schema[keyword] != 1 or numbers:
                     found[keyword] = "a grammar can't calculate"
@@ -83,17 +86,3 @@ class PortableWalk(Walk):
         except (GrammarError, ValueError) as error:
             return str(error).rstrip(".")
         return None
-
-
-def number_pattern(schema: Mapping[str, Any]) -> str:
-    """An expression for JSON numbers with the limits that :class:`PortableWalk` leaves in their schema.
-
-    Raises ``LookupError`` with a keyword if there is no such number.
-    """
-    if schema["type"] == "number":
-        return NUMBER.removeprefix("-?") if "minimum" in schema else NUMBER
-    least = [ceil(schema["minimum"])] if "minimum" in schema else []
-    least += [floor(schema["exclusiveMinimum"]) + 1] if "exclusiveMinimum" in schema else []
-    most = [floor(schema["maximum"])] if "maximum" in schema else []
-    most += [ceil(schema["exclusiveMaximum"]) - 1] if "exclusiveMaximum" in schema else []
-    return whole_numbers(max(least, default=None), min(most, default=None))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from unspool.constrained.base import SchemaError
 from unspool.constrained.grammars import Grammar
-from unspool.constrained.schema import ANNOTATIONS, json_schema, readable, schema_fault
+from unspool.constrained.schema import ANNOTATIONS, json_schema, readable, schema_fault, spelled
 from unspool.constrained.subschemas import Path, endless, pointer, resolve, steps, without
 from unspool.constrained.turns.keywords import (
     ARRAYS,
@@ -45,7 +45,7 @@ from unspool.constrained.turns.nodes import (
     alt,
     constants,
 )
-from unspool.constrained.turns.patterns import NUMBER, string_bodies, whole_numbers
+from unspool.constrained.turns.patterns import number_pattern, string_bodies
 from unspool.constrained.turns.regular import holes
 from unspool.constrained.turns.texts import text_fault
 from unspool.constrained.validation import problems
@@ -249,7 +249,7 @@ class Walk:
     def settle(self) -> None:
         """Makes sure that the whole schema is JSON, and that a value of it can come to an end."""
         try:
-            readable(self.root)
+            readable(spelled(self.root))
         except SchemaError as error:
             raise SchemaError(f"{self._where}: {error}", error.keyword, error.pointer) from error
         while (loop := endless(self.root)) is not None:
@@ -380,17 +380,11 @@ class Walk:
     def number_pattern(self, schema: Mapping[str, Any], path: Path) -> str:
         """An expression for the numbers of a schema, whose limits can be kept for integers alone."""
         whole = schema["type"] == "integer"
-        for keyword in schema.keys() & LIMITS:
-            if not whole or keyword == "multipleOf" or schema[keyword] != int(schema[keyword]):
+        for keyword in (each for each in LIMITS if each in schema):
+            if not whole or keyword == "multipleOf":
                 self.refuse(keyword, path, "it can't be checked where text may stand as well")
-                return whole_numbers(None, None) if whole else NUMBER
-        if not whole:
-            return NUMBER
-        lower = [schema["minimum"]] if "minimum" in schema else []
-        lower += [schema["exclusiveMinimum"] + 1] if "exclusiveMinimum" in schema else []
-        upper = [schema["maximum"]] if "maximum" in schema else []
-        upper += [schema["exclusiveMaximum"] - 1] if "exclusiveMaximum" in schema else []
-        return whole_numbers(int(max(lower)) if lower else None, int(min(upper)) if upper else None)
+                return number_pattern({"type": schema["type"]})
+        return number_pattern(schema)
 
     def entries(self, schema: Mapping[str, Any], syntax: Syntax, path: Path, separator: Node) -> Node:
         """The entries of an array, with this between them."""
@@ -409,16 +403,18 @@ class Walk:
         properties = _properties(schema)
         needed = schema.get("required")
         needed = [name for name in needed if isinstance(name, str)] if isinstance(needed, list) else []
-        names = tuple(name for name in dict.fromkeys((*properties, *needed)))
-        members = [
-            Member(
-                spell(name, self.value(properties.get(name, True), syntax, (*path, "properties", name)), ()),
-                name in needed,
-            )
-            for name in names
-            if properties.get(name, True) is not False
-        ]
         others = schema.get("additionalProperties", not properties)
+        undeclared = schema.get("additionalProperties", True)
+        values = {name: properties.get(name, undeclared) for name in (*properties, *needed)}
+        barred = [name for name in needed if values[name] is False]
+        if barred:
+            self.refuse("required", path, f"{barred[0]!r} is not allowed to come")
+        names = tuple(values)
+        members = [
+            Member(spell(name, self.value(value, syntax, (*path, "properties", name)), ()), name in needed)
+            for name, value in values.items()
+            if value is not False
+        ]
         extra = None
         if others is not False:
             extra = spell(None, self.value(others, syntax, (*path, "additionalProperties")), names)

@@ -7,25 +7,21 @@ is said by a grammar. What xgrammar would pass over in a schema is left to the g
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from unspool.constrained.schema import ANNOTATIONS
-from unspool.constrained.subschemas import Path, subschemas
+from unspool.constrained.backends.fragment import schema_grammar
+from unspool.constrained.backends.xgrammar import FRAGMENT
+from unspool.constrained.base import SchemaError
+from unspool.constrained.grammars import Source
+from unspool.constrained.subschemas import Path
 from unspool.constrained.turns.calls import HeldTool, Making, calls_node
 from unspool.constrained.turns.nodes import Json, Node, Seq, Text
 from unspool.constrained.turns.schemas import Walk
 from unspool.constrained.turns.turn import ReasoningChoice
-from unspool.formats.writer import open_block
 from unspool.parsing.declaration import Format, JsonCalls, Reasoning
-from unspool.parsing.parser import turn_tail
-
-_HELD = ANNOTATIONS | {
-    *("type", "properties", "required", "additionalProperties", "items", "minItems", "maxItems", "enum", "const"),
-    *("anyOf", "$ref", "$defs", "definitions", "minLength", "maxLength", "minimum", "maximum"),
-    *("exclusiveMinimum", "exclusiveMaximum"),
-}
-"""Keywords that xgrammar 0.2 holds to by itself, whatever stands beside them."""
+from unspool.parsing.parser import open_block, turn_tail
 
 
 class _Whole(Walk):
@@ -44,9 +40,8 @@ def structural_tag(
         return None
     if fmt.frames or fmt.calls_first or (fmt.reasoning and fmt.reasoning[0].holds_calls):
         return None
-    if not all(_held(tool.schema) for tool in tools):
-        return None
-    tags = [_tag(calls_node(fmt, [tool], Making(walks=_Whole), parallel=False)) for tool in tools]
+    held = [_held(tool) for tool in tools]
+    tags = [tool and _tag(calls_node(fmt, [tool], Making(walks=_Whole), parallel=False)) for tool in held]
     tail = turn_tail(fmt, prompt)
     opened = open_block(fmt, tail)
     if None in tags or (tail and opened is None):
@@ -85,6 +80,11 @@ def _tag(call: Node) -> dict[str, Any] | None:
     return None
 
 
-def _held(schema: Any) -> bool:
-    nodes: Iterable[dict[str, Any]] = (node for _, node in subschemas(schema))
-    return all(_HELD.issuperset(node) for node in nodes)
+def _held(tool: HeldTool) -> HeldTool | None:
+    """The tool with its schema as xgrammar holds to all of it; ``None`` if it would pass over something."""
+    try:
+        return replace(
+            tool, schema=json.loads(schema_grammar(Source("json_schema", json.dumps(tool.schema)), FRAGMENT).text)
+        )
+    except SchemaError:
+        return None

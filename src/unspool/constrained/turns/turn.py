@@ -26,11 +26,11 @@ from unspool.constrained.turns.nodes import (
     seq,
 )
 from unspool.constrained.turns.patterns import ANY, one_of
-from unspool.formats.writer import layout_due, open_block
+from unspool.formats.writer import layout_due
 from unspool.formats.written_calls import stands_bare
 from unspool.parsing.declaration import ChannelCalls, Format, Frame, JsonArguments, Reasoning, RegionCalls
 from unspool.parsing.grammar import compile_grammar
-from unspool.parsing.parser import turn_tail
+from unspool.parsing.parser import open_block, turn_tail
 
 ReasoningChoice: TypeAlias = Literal["auto", "required", "off"]
 

@@ -90,7 +90,7 @@ class JsonSyntax:
     def anything(self, walk: Walk) -> Node:
         """A value of any kind."""
         name = f"json_value_{len(self.marks)}"
-        return _any_value(self, walk, name)
+        return any_value(self, walk, name)
 
 
 def _spelling(marks: tuple[str, ...]) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def _spelling(marks: tuple[str, ...]) -> tuple[str, ...]:
     return (containing(marks),) if marks else ()
 
 
-def _any_value(syntax: Syntax, walk: Walk, name: str) -> Node:
+def any_value(syntax: Syntax, walk: Walk, name: str) -> Node:
     """A value of any kind, as a rule of this name, since it may hold such values."""
     if name not in walk.rules:
         walk.rules[name] = EMPTY  # refers to itself
@@ -184,7 +184,7 @@ class PythonSyntax:
         if self._json:
             others = walk.json({"type": ["number", "array", "object"]})
             return alt((self.string((), frozenset()), *map(self.constant, (True, False, None)), others))
-        return _any_value(self, walk, "python_value")
+        return any_value(self, walk, "python_value")
 
 
 class RelaxedSyntax:
@@ -218,7 +218,7 @@ class RelaxedSyntax:
 
     def anything(self, walk: Walk) -> Node:
         """A value of any kind."""
-        return _any_value(self, walk, "relaxed_value")
+        return any_value(self, walk, "relaxed_value")
 
 
 def _relaxed(value: Any, quote: str) -> Node:
