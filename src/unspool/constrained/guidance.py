@@ -51,6 +51,7 @@ class LLGuidanceConstraint:
         self.end_tokens = check_tokens(ends, self._size, "End token")
         self._pristine = compiled(grammar, vocabulary, max_rows)
         self._matcher = self._pristine.deep_copy()
+        self._base = 0, self._pristine  # how many tokens a matcher has read from which others can go on
         self._tokens: list[int] = []  # of the text
         self._ended = 0  # end tokens accepted behind it
         self._words = mask_words(self._size)
@@ -115,7 +116,8 @@ class LLGuidanceConstraint:
         """Undoes the last ``count`` accepted tokens. Raises ``ValueError`` if there were fewer.
 
         The text is read again if llguidance can't go back: after a limit was met, and in grammars with
-        ``max_tokens`` or ``stop``.
+        ``max_tokens`` or ``stop``. It is read from the place of the last rollback, if that is not undone, too: a
+        draft that is tried and dropped costs no more than its own length.
         """
         length = len(self._tokens) + self._ended
         if not 0 <= count <= length:
@@ -124,8 +126,10 @@ class LLGuidanceConstraint:
         self._ended -= ends
         del self._tokens[len(self._tokens) - (count - ends) :]
         if self._matcher.is_error() or not self._matcher.rollback(count - ends):
-            self._matcher = self._pristine.deep_copy()
-            self._matcher.try_consume_tokens(self._tokens)
+            known, matcher = self._base if self._base[0] <= len(self._tokens) else (0, self._pristine)
+            self._matcher = matcher.deep_copy()
+            self._matcher.try_consume_tokens(self._tokens[known:])
+            self._base = len(self._tokens), self._matcher.deep_copy()
 
     def _check(self) -> None:
         if self._matcher.is_error():
