@@ -48,7 +48,7 @@ class UnknownFormatError(LookupError):
 
 
 def _key(name: str) -> str:
-    return re.sub(r"[-_. ]+", "_", name.strip().lower())
+    return re.sub(r"[-_. ]+", "", name.lower())
 
 
 def register(fmt: Format) -> Format:
@@ -117,7 +117,7 @@ def formats() -> list[Format]:
 def get_format(name: str | Format) -> Format:
     """The format of this name: canonical, an alias, an engine's parser name, or ``reasoning+tools``.
 
-    Case, dashes, dots and underscores make no difference. Raises :class:`UnknownFormatError`, and ``ValueError``
+    Case, spaces, dashes, dots and underscores make no difference. Raises :class:`UnknownFormatError`, and ``ValueError``
     for a combination of formats that can't be combined.
     """
     if not isinstance(name, str):
@@ -137,7 +137,7 @@ def get_format(name: str | Format) -> Format:
         from difflib import get_close_matches
 
         near = get_close_matches(_key(name), list(_names), n=3, cutoff=0.6)
-        raise UnknownFormatError(name, dict.fromkeys(_names[key] if key not in _names else key for key in near))
+        raise UnknownFormatError(name, dict.fromkeys(_names[key] for key in near))
     return _registered[found]
 
 
