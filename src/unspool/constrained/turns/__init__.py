@@ -21,6 +21,7 @@ from unspool.message import Message, ToolCall
 from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format
 from unspool.parsing.parser import ToolChoice, turn_tail
+from unspool.parsing.schema import function_of
 
 __all__ = ["ConstrainedTools", "TurnGrammar", "turn_grammar", "turn_of"]
 
@@ -142,7 +143,7 @@ def turn_of(
     ``answers``: content is held to something. ``walks`` makes trees of schemas, for the notation that the turn
     will be written in, ``max_string`` bounds strings of JSON in them.
     """
-    declared = [_function(tool, place) for place, tool in enumerate(tools or ())]
+    declared = [function_of(tool, place) for place, tool in enumerate(tools or ())]
     mode, names = _choice(tool_choice, [function["name"] for function in declared])
     demanded = mode == "required"
     making = Making(walks=walks, max_string=max_string)
@@ -170,13 +171,6 @@ def turn_of(
         answers=answers and not demanded,
         making=making,
     )
-
-
-def _function(tool: Any, place: int) -> Mapping[str, Any]:
-    function = tool.get("function", tool) if isinstance(tool, Mapping) else None
-    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or not function["name"]:
-        raise ValueError(f"tools[{place}] must be a function tool with a name, not {tool!r}")
-    return function
 
 
 def _held(function: Mapping[str, Any], by_schema: bool, making: Making) -> HeldTool:
