@@ -24,6 +24,7 @@ LAYERS = (
     ("compat",),
     ("constrained",),
     ("engines", "models"),
+    ("mcp",),
     ("surfaces",),
     ("server",),
     ("lint", "convert"),
@@ -96,6 +97,7 @@ def test_constraints_import_only_what_their_extra_brings(path: Path) -> None:
         "import unspool; [unspool.explain(fmt, 'Hello') for fmt in unspool.formats()]",
         "import unspool.constrained",
         "from unspool.constrained import BoundaryTracker; BoundaryTracker([1], [2], budget=3).accept(1)",
+        "import unspool.mcp.tools",
         "from unspool.compat import *; get_tool_parser('hermes')().extract_tool_calls('Hello')",
     ],
 )
