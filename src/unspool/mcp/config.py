@@ -18,12 +18,11 @@ from urllib.parse import urlsplit
 
 from unspool.mcp.entries import Entry, filled
 from unspool.mcp.ownership import objection
+from unspool.mcp.policy import ANY, STRICTNESS, stricter
 from unspool.mcp.settings import Limits, McpConfig, McpConfigError, ServerConfig, ToolRules, Transport
 from unspool.mcp.tools import Policy
 from unspool.mcp.variables import expanded, read_env_file
 
-POLICIES: tuple[Policy, ...] = ("allow", "ask", "deny")
-"""From the loosest to the strictest."""
 _TRANSPORTS: dict[str, Transport] = {"stdio": "stdio", "http": "http", "streamablehttp": "http", "sse": "sse"}
 _SECONDS_BELOW = 10_000
 """A bare ``timeout`` is seconds in Cline and vllm-mlx, milliseconds in Claude Code: who would wait so long, or so
@@ -237,16 +236,18 @@ def _rules(entry: Entry) -> ToolRules:
     only = entry.texts("allowedTools")
     if isinstance(said, dict):
         for name, policy in said.items():
-            if policy not in POLICIES:
-                raise McpConfigError(f"{entry.at('tools')}.{name}: must be one of {', '.join(POLICIES)}")
+            if policy not in STRICTNESS:
+                raise McpConfigError(f"{entry.at('tools')}.{name}: must be one of {', '.join(STRICTNESS)}")
             policies[name] = policy
     elif said is not None:
         only += entry.texts("tools")
     listed: dict[str, Policy] = dict.fromkeys(only, "allow")
     if only:
-        listed["*"] = "deny"
-    approved = [name for name in entry.texts("autoApprove", "alwaysAllow") if not only or name in only]
-    for name, policy in (*listed.items(), *dict.fromkeys(approved, POLICIES[0]).items()):
+        listed[ANY] = "deny"
+    for name in entry.texts("autoApprove", "alwaysAllow"):
+        if not only:
+            listed[name] = "allow"
+    for name, policy in listed.items():
         policies[name] = stricter(policies.get(name, "allow"), policy)
     pins = entry.named_texts("pins") if entry.has("pins") else None
     return filled(
@@ -258,11 +259,6 @@ def _rules(entry: Entry) -> ToolRules:
             "unpinned": entry.choice("unpinned", ("ask", "deny")),
         },
     )
-
-
-def stricter(one: Policy, other: Policy) -> Policy:
-    """The stricter of two policies."""
-    return max(one, other, key=POLICIES.index)
 
 
 def _digest(said: str, place: str) -> str:
