@@ -19,6 +19,19 @@ from unspool.mcp.manager import Manager
 from unspool.mcp.tools import Catalogue
 
 ALLOWED = {"tools": {"*": "allow"}}
+OTHERS = (
+    *(
+        "OPENAI_API_KEY",
+        "HF_TOKEN",
+        "LD_AUDIT",
+        "PYTHONSTARTUP",
+        "NODE_OPTIONS",
+        "BASH_ENV",
+        "npm_config_registry",
+    ),
+    *("UV_INDEX_URL", "PIP_INDEX_URL", "GIT_SSH_COMMAND", "DYLD_FRAMEWORK_PATH", "HTTPS_PROXY", "DOCKER_HOST"),
+)
+"""What a server must not inherit: secrets, and what makes programs run other code."""
 TOOLS = program("tools", "stdio", **ALLOWED)
 
 
@@ -93,12 +106,12 @@ def test_bug_118_a_tool_that_never_answers_times_out_and_holds_up_nothing(
 
 def test_progress_makes_a_call_last_longer_but_not_for_ever(tmp_path: Path, entry: dict[str, Any]) -> None:
     async def use(manager: Manager) -> None:
-        arguments = json.dumps({"steps": 6, "seconds": 0.5})
+        arguments = json.dumps({"steps": 5, "seconds": 0.4})
         assert (await manager.call_by_name("t__steady", arguments, request_id="r")).text == "done"
-        arguments = json.dumps({"steps": 600, "seconds": 0.5})
+        arguments = json.dumps({"steps": 600, "seconds": 0.4})
         assert "timed out" in (await manager.call_by_name("t__steady", arguments, request_id="r")).text
 
-    with_manager(tmp_path, {"t": {**entry, "timeout_s": 1.5, "max_call_s": 5}}, use)
+    with_manager(tmp_path, {"t": {**entry, "timeout_s": 1.5, "max_call_s": 3}}, use)
 
 
 def test_bug_121_the_text_of_a_failure_goes_before_the_data_beside_it(tmp_path: Path) -> None:
@@ -167,8 +180,12 @@ def test_bug_207_a_server_that_fails_is_said_by_name_and_the_others_work(tmp_pat
     async def use(manager: Manager) -> None:
         states = {state.name: state for state in manager.catalogue().servers}
         assert {name: state.state for name, state in states.items()} == {
-            "gone": "failed", "exits": "restarting", "silent": "restarting", "nobody": "restarting",
-            "off": "disabled", "time": "ready",
+            "gone": "failed",
+            "exits": "restarting",
+            "silent": "restarting",
+            "nobody": "restarting",
+            "off": "disabled",
+            "time": "ready",
         }
         assert "/no/such/program can't be read" in str(states["gone"].error)
         assert states["exits"].error == "it ended with exit code 3"
@@ -180,29 +197,33 @@ def test_bug_207_a_server_that_fails_is_said_by_name_and_the_others_work(tmp_pat
     with_manager(tmp_path, servers, use)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ("{", "not JSON"),
-        ("[1, 2]", "must be a JSON object"),
-        ('"add"', "must be a JSON object"),
-        ("null", "must be a JSON object"),
-        ('{"a": 1}', "'b' is a required property"),
-        ('{"a": "one", "b": 2}', "/a: 'one' is not of type 'integer'"),
-        ('{"a": 1, "b": NaN}', "not JSON"),
-        ('{"a": 1, "b": 1e999}', "not JSON"),
-        ('{"a": 1, "b": 2, "c": "\\ud800"}', "not JSON"),
-        ("[" * 100_000, "not JSON"),
-    ],
-)
-def test_arguments_that_a_tool_can_not_be_called_with_are_said_to_the_model(
-    tmp_path: Path, arguments: str, said: str
-) -> None:
+@pytest.mark.parametrize("name", ["a.b", "bash", "get_system_info", "evaluate_metrics"])
+def test_a_name_or_an_argument_is_no_reason_to_refuse(tmp_path: Path, name: str) -> None:
+    text = "rm -rf /; cat /etc/passwd | `id` $(id) ~ ../../x"
+
     async def use(manager: Manager) -> None:
-        result = await manager.call_by_name("t__add", arguments, request_id="r")
-        assert result.is_error
-        assert said in result.text
-        assert "Nothing was run" in result.text
+        (tool,) = (tool for tool in manager.catalogue().tools if tool.name == "echo")
+        assert (await manager.call(tool, json.dumps({"text": text}), request_id="r")).text == text
+
+    with_manager(tmp_path, {name: TOOLS}, use)
+
+
+def test_arguments_of_a_program_are_passed_as_they_are_and_by_no_shell(tmp_path: Path) -> None:
+    pwned = tmp_path / "pwned"
+    odd = [f"; touch {pwned}", f"$(touch {pwned})", f"`touch {pwned}`", "| id", "-c", "a b", "", "*", "~"]
+    result = call(tmp_path, {"t": program("tools", "stdio", *odd, **ALLOWED)}, "t__place")
+    assert json.loads(result.text)["arguments"] == ["stdio", *odd]
+    assert not pwned.exists()
+
+
+def test_bad_arguments_run_nothing_and_the_server_stays(tmp_path: Path) -> None:
+    async def use(manager: Manager) -> None:
+        for arguments in ("{", "[1, 2]", '{"a": 1}', '{"a": 1, "b": 2, "c": "\\ud800"}'):
+            result = await manager.call_by_name("t__add", arguments, request_id="r")
+            assert result.is_error
+            assert "Nothing was run" in result.text
+            assert result.error is not None
+            assert result.error["type"] == "invalid_arguments"
         assert (await manager.call_by_name("t__add", '{"a": 1, "b": 1}', request_id="r")).text == "2"
 
     with_manager(tmp_path, {"t": TOOLS}, use)
@@ -226,26 +247,27 @@ def test_a_picture_is_a_note(tmp_path: Path) -> None:
 def test_a_server_has_a_clean_environment_and_a_place_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
-    monkeypatch.setenv("LD_AUDIT", "/nowhere.so")
+    for name in OTHERS:
+        monkeypatch.setenv(name, "s3cret")
 
-    async def use(manager: Manager) -> tuple[dict[str, str], dict[str, str]]:
+    async def use(manager: Manager) -> tuple[dict[str, str], dict[str, Any]]:
         said = [await manager.call_by_name(f"t__{name}", "", request_id="r") for name in ("environment", "place")]
         environment, place = (json.loads(each.text) for each in said)
         assert Path(environment["HOME"]).stat().st_mode & 0o777 == 0o700
         return environment, place
 
-    environment, place = with_manager(tmp_path, {"t": {**TOOLS, "env": {"OWN": "${X:-1}"}}}, use)
+    environment, place = with_manager(tmp_path, {"t": {**TOOLS, "env": {"OWN": "${X:-1}"}, "open_files": 99}}, use)
     added = {"LC_CTYPE", "__CF_USER_TEXT_ENCODING"}
     assert set(environment) - added == {"PATH", "HOME", "LANG", "TERM", "OWN", "UNSPOOL_MCP_SERVER"}
     assert environment["OWN"] == "1"
     assert "/tmp" not in environment["PATH"].split(":")
     assert place["cwd"] == os.path.realpath(environment["HOME"])
     assert place["umask"] == "0o77"
+    assert (place["core"], place["files"]) == (0, 99)
     assert place["privileges"] in ("NoNewPrivs:\t1", "")
     assert not Path(environment["HOME"]).exists()
     with pytest.raises(ProcessLookupError):
-        os.kill(int(place["pid"]), 0)
+        os.kill(place["pid"], 0)
 
 
 def test_a_catalogue_stays_what_it_was(tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ def begin() -> None:
         time.sleep(3600)
     if fault == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if fault in ("deaf", "none") and rest:
+        Path(rest[0]).write_text(str(os.getpid()))
     if fault == "noise":
         for number in range(2000):
             sys.stderr.write(f"line {number} \x1b[31m\n")

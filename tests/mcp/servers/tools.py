@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import sys
 from pathlib import Path
+from typing import Any
 
 import mcp_types as types
 from mcp.server.mcpserver import Context, MCPServer
@@ -32,17 +34,20 @@ def environment() -> dict[str, str]:
 
 
 @server.tool()
-def place() -> dict[str, str]:
-    """Says where the server runs, and with what."""
+def place() -> dict[str, Any]:
+    """Says where the server runs, as what, and with what limits."""
     umask = os.umask(0o077)
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     privileges = [line for line in lines if line.startswith("NoNewPrivs")]
     return {
+        "arguments": sys.argv[1:],
         "cwd": str(Path.cwd()),
         "umask": oct(umask),
         "privileges": "".join(privileges),
-        "pid": str(os.getpid()),
+        "pid": os.getpid(),
+        "core": resource.getrlimit(resource.RLIMIT_CORE)[1],
+        "files": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
     }
 
 
