@@ -39,6 +39,7 @@ _LONGEST_DELAY_S = 30.0
 _RELISTEN_S = 5.0
 _RELIST_S = 0.2
 _REASON_CHARACTERS = 500
+_REASON_S = 1.0
 _CLOSED = "Connection closed"
 """What the SDK says when the whole session is over."""
 _SESSION_GONE = "Session terminated"
@@ -131,6 +132,9 @@ class ServerClient:
                     raise
                 # Else only the answer to this call was lost.
                 if str(error) == _CLOSED:
+                    # What closed it is about to be known.
+                    with anyio.move_on_after(_REASON_S):
+                        await ending.wait()
                     self._lose(client, ending, "it closed the connection")
                 raise ServerGoneError(ending.reason or str(error)) from error
         raise CallTimeoutError(f"{anyio.current_time() - started:.3g} s")

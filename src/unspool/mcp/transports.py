@@ -69,13 +69,13 @@ async def _http(server: ServerConfig) -> AsyncIterator[TransportStreams]:
 
 def _http_client(server: ServerConfig) -> httpx2.AsyncClient:
     async def bound(response: httpx2.Response) -> None:
-        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        encoding = response.headers.pop("content-encoding", "identity").strip().lower()
+        limit = server.limits.max_line
         if encoding != "identity":
-            await response.aclose()
-            raise httpx2.StreamError(f"The server sent a body in {encoding}, which was not asked for.")
-        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _Bounded(response.stream, server.limits.max_line)
+            response.stream = _Bounded(response.stream, 0, f"a body in {encoding}, which was not asked for")
+        elif not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            response.stream = _Bounded(response.stream, limit, f"a body of more than {limit} bytes (max_line)")
 
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity", **server.headers},
@@ -88,16 +88,17 @@ def _http_client(server: ServerConfig) -> httpx2.AsyncClient:
 class _Bounded(httpx2.AsyncByteStream):
     """A body that ends with an error where it is too long."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int, said: str) -> None:
         self._stream = stream
         self._limit = limit
+        self._said = said
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for chunk in self._stream:
             size += len(chunk)
             if size > self._limit:
-                raise httpx2.StreamError(f"The server sent a body of more than {self._limit} bytes (max_line).")
+                raise httpx2.StreamError(f"The server sent {self._said}.")
             yield chunk
 
     async def aclose(self) -> None:
