@@ -20,9 +20,9 @@ _T = TypeVar("_T")
 
 
 @asynccontextmanager
-async def running(folder: Path, servers: Mapping[str, Any]) -> AsyncIterator[Manager]:
+async def running(folder: Path, servers: Mapping[str, Any], **environment: str) -> AsyncIterator[Manager]:
     """A manager on these servers, ended in any case."""
-    manager = Manager(loaded(folder, servers))
+    manager = Manager(loaded(folder, servers, environment))
     try:
         await manager.start()
         yield manager
@@ -30,11 +30,13 @@ async def running(folder: Path, servers: Mapping[str, Any]) -> AsyncIterator[Man
         await manager.close()
 
 
-def with_manager(folder: Path, servers: Mapping[str, Any], use: Callable[[Manager], Awaitable[_T]]) -> _T:
+def with_manager(
+    folder: Path, servers: Mapping[str, Any], use: Callable[[Manager], Awaitable[_T]], **environment: str
+) -> _T:
     """What comes of using a running manager."""
 
     async def run() -> _T:
-        async with running(folder, servers) as manager:
+        async with running(folder, servers, **environment) as manager:
             return await use(manager)
 
     return asyncio.run(run())

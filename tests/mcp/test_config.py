@@ -265,9 +265,9 @@ def test_unknown_keys_are_warned_of(tmp_path: Path) -> None:
 
 
 def test_secrets_are_not_in_what_is_printed_of_a_server(tmp_path: Path) -> None:
-    local = {"command": "x", "args": ["--key=s3cret"], "env": {"KEY": "s3cret"}}
+    local = {"command": "x", "args": ["--key=${KEY}"], "env": {"KEY": "s3cret"}}
     remote = {"url": "https://user:s3cret@h/?key=s3cret", "headers": {"Authorization": "s3cret"}}
-    assert "s3cret" not in repr(loaded(tmp_path, {"local": local, "remote": remote}))
+    assert "s3cret" not in repr(loaded(tmp_path, {"local": local, "remote": remote}, {"KEY": "s3cret"}))
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])

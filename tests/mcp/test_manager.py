@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from tests.mcp.running import call, running, served, until, with_manager
 from tests.mcp.serving import program
@@ -114,6 +115,15 @@ def test_progress_makes_a_call_last_longer_but_not_for_ever(tmp_path: Path, entr
     with_manager(tmp_path, {"t": {**entry, "timeout_s": 1.5, "max_call_s": 3}}, use)
 
 
+def test_tools_that_a_server_learns_are_in_the_catalogue(tmp_path: Path, entry: dict[str, Any]) -> None:
+    async def use(manager: Manager) -> None:
+        assert (await manager.call_by_name("t__learn", '{"name": "new"}', request_id="r")).text == "learned"
+        await until(lambda: manager.catalogue().find("t__new") is not None)
+        assert (await manager.call_by_name("t__new", '{"text": "x"}', request_id="r")).text == "x"
+
+    with_manager(tmp_path, {"t": entry}, use)
+
+
 def test_bug_121_the_text_of_a_failure_goes_before_the_data_beside_it(tmp_path: Path) -> None:
     result = call(tmp_path, {"t": TOOLS}, "t__fail")
     assert result.is_error
@@ -210,7 +220,7 @@ def test_a_name_or_an_argument_is_no_reason_to_refuse(tmp_path: Path, name: str)
 
 def test_arguments_of_a_program_are_passed_as_they_are_and_by_no_shell(tmp_path: Path) -> None:
     pwned = tmp_path / "pwned"
-    odd = [f"; touch {pwned}", f"$(touch {pwned})", f"`touch {pwned}`", "| id", "-c", "a b", "", "*", "~"]
+    odd = [f"; touch {pwned}", f"$(touch {pwned})", f"`touch {pwned}`", "| id", "-c", "a b", "", "*", "~", "ü€😀"]
     result = call(tmp_path, {"t": program("tools", "stdio", *odd, **ALLOWED)}, "t__place")
     assert json.loads(result.text)["arguments"] == ["stdio", *odd]
     assert not pwned.exists()
@@ -300,6 +310,30 @@ def test_each_call_leaves_a_line_for_the_audit(tmp_path: Path, caplog: pytest.Lo
     assert (fields[0]["server"], fields[0]["tool"], fields[0]["arguments_bytes"]) == ("t", "echo", 18)
     assert re.fullmatch("[0-9a-f]{64}", fields[0]["arguments_sha256"])
     assert not any("s3cret" in record.getMessage() for record in records)
+
+
+def test_neither_secrets_nor_urls_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def use(manager: Manager) -> None:
+        await manager.call_by_name("local__echo", '{"text": "x"}', request_id="r")
+        await manager.call_by_name("remote__echo", '{"text": "x"}', request_id="r")
+
+    with caplog.at_level(logging.INFO), served("http") as url:
+        local = program("tools", "stdio", "--key=${KEY}", env={"KEY": "${KEY}"}, **ALLOWED)
+        servers = {"local": local, "remote": {"url": f"{url}?key=${{KEY}}", **ALLOWED}}
+        with_manager(tmp_path, servers, use, KEY="s3cret")
+    assert "s3cret" not in caplog.text
+    assert "'--key=${KEY}'" in caplog.text
+
+
+def test_it_runs_on_uvloop_as_well(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with running(tmp_path, {"t": TOOLS}) as manager:
+            assert (await manager.call_by_name("t__add", '{"a": 1, "b": 1}', request_id="r")).text == "2"
+            crashed = await manager.call_by_name("t__crash", "", request_id="r")
+            assert "it ended with exit code 3" in crashed.text
+            assert (await manager.call_by_name("t__add", '{"a": 1, "b": 1}', request_id="r")).text == "2"
+
+    uvloop.run(run())
 
 
 def test_calls_wait_for_their_turn(tmp_path: Path) -> None:

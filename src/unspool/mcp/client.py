@@ -14,7 +14,6 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any
 
 import anyio
@@ -25,6 +24,7 @@ from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, METHOD_NOT_FOUND
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp import Client, MCPError
+from unspool import __version__
 from unspool.mcp.ending import Ending
 from unspool.mcp.launching import Launch
 from unspool.mcp.listing import list_tools
@@ -95,6 +95,7 @@ class ServerClient:
             await asyncio.wait([self._task])
             self._task = None
         if not self.server.disabled:
+            self.tools = ()
             self._become("stopped")
 
     async def call(self, name: str, arguments: dict[str, Any], *, again: bool) -> types.CallToolResult:
@@ -202,7 +203,7 @@ class ServerClient:
             client = Client(
                 transport(self.server, launch, ending),
                 message_handler=heard,
-                client_info=types.Implementation(name="unspool", version=version("unspool")),
+                client_info=types.Implementation(name="unspool", version=__version__),
                 cache=None,
             )
             try:

@@ -162,6 +162,7 @@ def _program(entry: Entry, folder: Path) -> dict[str, Any]:
     return {
         "command": command,
         "args": entry.texts("args"),
+        "written": (entry.raw("command"), *(entry.raw("args") or ())),
         "env": _environment(entry, folder),
         "cwd": _folder(entry, "cwd", folder),
         "home": _folder(entry, "home", folder),

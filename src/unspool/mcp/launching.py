@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import stat
 import sys
@@ -43,6 +44,8 @@ class Launch:
     env: Mapping[str, str] = field(repr=False)
     cwd: Path
     limits: Limits
+    shown: str
+    """The command line with variables as the file has them."""
     warnings: tuple[str, ...] = ()
 
     def command(self, mark: str) -> tuple[list[str], dict[str, str]]:
@@ -94,6 +97,7 @@ def launch(server: ServerConfig, home: Path) -> Launch:
         {**base, **server.env},
         server.cwd or home,
         server.limits,
+        shlex.join((str(program), *server.written[1:])),
         tuple(_unpinned(found.name, server.args, place)),
     )
 

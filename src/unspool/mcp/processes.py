@@ -31,7 +31,8 @@ async def end_processes(leader: int, mark: str, has_exited: Callable[[], bool]) 
     if not has_exited() or _alive(leader):
         _signal_group(leader, signal.SIGTERM)
         await _within(GRACE_S, lambda: has_exited() and not _alive(leader))
-    _signal_group(leader, signal.SIGKILL)
+    if _alive(leader):
+        _signal_group(leader, signal.SIGKILL)
     for pid in strays(mark):
         log.warning("process %d was left behind by an MCP server and is killed", pid)
         with suppress(ProcessLookupError, PermissionError):

@@ -66,6 +66,8 @@ class ServerConfig:
     disabled: bool = False
     command: str = ""
     args: tuple[str, ...] = field(default=(), repr=False)
+    written: tuple[str, ...] = ()
+    """The command and its arguments as the file has them, before variables were put in: these can be shown."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """All that is in the server's environment besides the base."""
     cwd: Path | None = None

@@ -65,7 +65,7 @@ async def stdio_transport(launch: Launch, name: str, ending: Ending) -> AsyncIte
             start_new_session=True,
         )
     process = Process(transport, protocol, loop)
-    log.info("MCP server %s runs as process %d: %s", name, process.pid, launch.program)
+    log.info("MCP server %s runs as process %d: %s", name, process.pid, launch.shown)
     to_session, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     try:

@@ -6,6 +6,7 @@ event streams have a greatest size, which is ours, and nothing compressed is rea
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
@@ -34,6 +35,7 @@ async def transport(
     server: ServerConfig, launch: Launch | None, ending: Ending
 ) -> AsyncIterator[TransportStreams]:
     """The streams to a server: to a local one as ``launch`` says, else to its URL."""
+    _keep_urls_out_of_logs()
     async with _streams(server, launch, ending) as (incoming, outgoing):
         yield _Watched(incoming, ending), outgoing
 
@@ -65,6 +67,14 @@ async def _http(server: ServerConfig) -> AsyncIterator[TransportStreams]:
         ) as streams,
     ):
         yield streams
+
+
+def _keep_urls_out_of_logs() -> None:
+    """URLs and ids of sessions may be secrets, and these packages log them unless somebody set their level."""
+    for name in ("httpx2", "mcp.client"):
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.WARNING)
 
 
 def _http_client(server: ServerConfig) -> httpx2.AsyncClient:

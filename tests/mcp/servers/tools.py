@@ -96,6 +96,15 @@ def flood(size: int) -> str:
 
 
 @server.tool()
+async def learn(name: str, context: Context) -> str:
+    """Makes a tool of this name, and tells of it in the ways of both protocols."""
+    server.add_tool(echo, name=name)
+    await context.notify_tools_changed()
+    await context.session.send_tool_list_changed()
+    return "learned"
+
+
+@server.tool()
 def crash() -> str:
     """Ends the server."""
     os._exit(3)
