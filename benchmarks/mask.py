@@ -168,8 +168,9 @@ def vocabularies(places: Sequence[Path]) -> dict[str, Vocabulary]:
     """The vocabularies to measure on, by name; those of the files, or made up."""
     if places:
         return {
-            place.parent.name if place.stem == "tokenizer" else place.stem: vocabulary_of(tokenizer(place))
+            f"{place.parent.name if place.stem == 'tokenizer' else place.stem}, {found.spare:,}": found
             for place in places
+            for found in (vocabulary_of(tokenizer(place)),)
         }
     print("No tokenizer.json was given: the vocabularies are made up.\n")
     return {f"synthetic {name}": vocabulary_of(Synthetic(size)) for name, size in SIZES.items()}

@@ -90,6 +90,30 @@ class TestGrammars:
             assert choices(held) == before
         assert takes(held, LETTERS.ids("bc")) == 2
 
+    def test_a_token_that_somebody_put_into_the_mask_is_refused_and_changes_nothing(self) -> None:
+        held, mask = constraint(regex("[ab]+")), new_mask(LETTERS.size)
+        for text in "abba":
+            held.mask(mask)
+            expected = mask.copy()
+            mask[:] = -1
+            assert not held.accept(LETTERS.ids("c")[0])
+            held.mask(mask)
+            assert mask.tolist() == expected.tolist()
+            assert held.accept(LETTERS.ids(text)[0])
+        held.rollback(4)
+        assert takes(held, LETTERS.ids("bc")) == 1
+
+    def test_two_constraints_may_share_a_mask(self) -> None:
+        one, other, mask = constraint(regex("a+")), constraint(regex("b+")), new_mask(LETTERS.size)
+        a, b = LETTERS.ids("a")[0], LETTERS.ids("b")[0]
+        for _ in range(3):
+            one.mask(mask)
+            other.mask(mask)
+            assert one.accept(a)
+            assert not one.accept(b)
+            assert other.accept(b)
+            assert not other.accept(a)
+
     def test_regular_expressions(self) -> None:
         assert takes(constraint(regex("[a-c]+x")), LETTERS.ids("abcx")) == 2
         assert takes(constraint(regex("[a-c]+x")), LETTERS.ids("abd")) == 1

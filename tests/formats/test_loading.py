@@ -79,7 +79,7 @@ def test_a_file_may_begin_with_another_format() -> None:
     assert fmt.calls == JsonCalls(open=("<my_call>",), close=("</tool_call>",), body_pad="\n", body_end="\n")
     assert (fmt.reasoning, fmt.stops) == (hermes.reasoning, hermes.stops)
     assert (fmt.aliases, fmt.models, fmt.engine_names) == ((), (), {})
-    other = build_format({**HERMES_LIKE, "calls": {"shape": "python", "bare": True}})
+    other = build_format({**HERMES_LIKE, "between_calls": ", ", "calls": {"shape": "python", "bare": True}})
     assert type(other.calls).__name__ == "PythonCalls"
 
 
@@ -150,6 +150,15 @@ def test_every_declaration_can_be_said_in_a_file() -> None:
         (_with("element", "minimax_m3", element_open=""), "the file: calls.element_open: must not be empty"),
         (_with("channel", "gpt_oss", calls_in_content=True), "the file: calls.calls_in_content: only a body of"),
         (_with("channel", "gpt_oss", ends=[]), "the file: calls.ends: must not be empty"),
+        (
+            {**HERMES_LIKE, "calls": {"open": []}},
+            "the file: calls.open: must not be empty unless the calls are bare",
+        ),
+        (_with("named"), "the file: calls.open: must not be empty where calls.header_end is"),
+        (
+            {**HERMES_LIKE, "calls": {"shape": "python", "bare": True}},
+            "the file: between_calls: must have a comma in it",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(said: dict[str, Any], problem: str) -> None:

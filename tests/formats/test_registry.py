@@ -89,6 +89,11 @@ def test_a_format_stands_for_itself() -> None:
     assert unspool.get_format(fmt) is fmt
 
 
+@pytest.mark.parametrize("name", ["deepseek_r1", "DeepSeek-R1", "DeepSeek R1", "deepseekr1", " deepseek.r1 "])
+def test_what_stands_between_letters_and_digits_makes_no_difference(name: str) -> None:
+    assert unspool.get_format(name).name == "deepseek_r1"
+
+
 def test_an_unknown_name_is_an_error_that_names_near_ones() -> None:
     with pytest.raises(unspool.UnknownFormatError, match="Did you mean 'deepseek_v4'") as caught:
         unspool.get_format("deepseek-v44")

@@ -43,7 +43,7 @@ def talk(
 
 
 def held(*tools: Any, format: str = "hermes", prompt: str = PROMPT, choices: int = 1, **options: Any) -> Held:
-    demands = {key: options.pop(key) for key in ("output", "budget", "scope") if key in options}
+    demands = {key: options.pop(key) for key in ("output", "budget", "scope", "limit") if key in options}
     return hold(unspool.get_format(format), LETTERS, prompt, Demands(talk(*tools, **options), **demands), choices)
 
 
@@ -311,3 +311,18 @@ def test_a_limit_that_is_met_while_writing_is_no_failure_of_the_engine() -> None
     assert status == 400
     assert body["error"]["code"] == "invalid_grammar"
     assert "can't be held any longer to what is demanded" in str(body["error"]["message"])
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"), [(None, 4096), (8, 4096), (64, 56), (1000, 832), (1010, 832), (32_768, 28_672)]
+)
+def test_a_text_may_be_as_long_as_the_answer_has_room_for(limit: int | None, most: int) -> None:
+    assert Demands(talk(), limit=limit).max_text == most
+
+
+def test_a_text_that_would_fill_the_answer_is_ended_before() -> None:
+    note = tool("f", {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})
+    call = "<tool_call>\n<function=f>\n<parameter=a>\n{}\n</parameter>\n</function>\n</tool_call>"
+    long = call.format("e" * 100)
+    assert allows(long, note, format="qwen3_coder", mode="required", limit=200)
+    assert not allows(long, note, format="qwen3_coder", mode="required", limit=64)

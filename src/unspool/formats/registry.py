@@ -29,6 +29,7 @@ FILES = "UNSPOOL_FORMATS"
 
 _registered: dict[str, Format] = {}
 _names: dict[str, str] = {}
+_spelled: dict[str, str] = {}
 _loaded = False
 _others_loaded = False
 
@@ -48,7 +49,7 @@ class UnknownFormatError(LookupError):
 
 
 def _key(name: str) -> str:
-    return re.sub(r"[-_. ]+", "_", name.strip().lower())
+    return re.sub(r"[-_. ]+", "", name.lower())
 
 
 def register(fmt: Format) -> Format:
@@ -68,9 +69,11 @@ def _add(fmt: Format) -> Format:
     _registered[fmt.name] = fmt
     for name in (fmt.name, *fmt.aliases):
         _names[_key(name)] = fmt.name
+        _spelled.setdefault(_key(name), name)
     for names in fmt.engine_names.values():
         for name in names:
             _names.setdefault(_key(name), fmt.name)
+            _spelled.setdefault(_key(name), name)
     return fmt
 
 
@@ -117,8 +120,8 @@ def formats() -> list[Format]:
 def get_format(name: str | Format) -> Format:
     """The format of this name: canonical, an alias, an engine's parser name, or ``reasoning+tools``.
 
-    Case, dashes, dots and underscores make no difference. Raises :class:`UnknownFormatError`, and ``ValueError``
-    for a combination of formats that can't be combined.
+    Case, spaces, dashes, dots and underscores make no difference. Raises :class:`UnknownFormatError`, and
+    ``ValueError`` for a combination of formats that can't be combined.
     """
     if not isinstance(name, str):
         from unspool.parsing.declaration import Format
@@ -137,7 +140,7 @@ def get_format(name: str | Format) -> Format:
         from difflib import get_close_matches
 
         near = get_close_matches(_key(name), list(_names), n=3, cutoff=0.6)
-        raise UnknownFormatError(name, dict.fromkeys(_names[key] if key not in _names else key for key in near))
+        raise UnknownFormatError(name, [_spelled[key] for key in near])
     return _registered[found]
 
 

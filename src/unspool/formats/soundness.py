@@ -14,6 +14,7 @@ from unspool.parsing.declaration import (
     ChannelCalls,
     ChannelLayout,
     ElementCalls,
+    Format,
     Frame,
     JsonCalls,
     NamedCalls,
@@ -67,7 +68,6 @@ def faults(declared: Any, place: str = "") -> Iterator[str]:
     for name in _needed(declared):
         if not getattr(declared, name):
             yield f"{before}{name}: must not be empty"
-    yield from (before + fault for fault in _clashes(declared))
     for field in fields(declared):
         value, where = getattr(declared, field.name), before + field.name
         if isinstance(value, tuple) and (type(declared), field.name) not in _EMPTY_TEXTS:
@@ -75,6 +75,7 @@ def faults(declared: Any, place: str = "") -> Iterator[str]:
         if names := _FILLED.get((type(declared), field.name)):
             yield from _unfilled(value, names, where)
         yield from faults(value, where)
+    yield from (before + fault for fault in _clashes(declared))
 
 
 def _needed(declared: Any) -> tuple[str, ...]:
@@ -97,6 +98,12 @@ def _clashes(declared: Any) -> Iterator[str]:
             yield "open: must not be empty where close is"
         case NamedCalls(id_size=size) if size < 0:
             yield f"id_size: {size} is less than 0"
+        case Format(calls=JsonCalls(open=(), bare=False)):
+            yield "calls.open: must not be empty unless the calls are bare"
+        case Format(calls=NamedCalls(open="", header_end=())):
+            yield "calls.open: must not be empty where calls.header_end is: nothing tells a call from text"
+        case Format(calls=PythonCalls(statements=False)) if "," not in declared.between_calls:
+            yield "between_calls: must have a comma in it, since the calls stand in a list"
         case ChannelCalls(calls_in_content=True) if not isinstance(declared.body, TaggedCalls):
             yield "calls_in_content: only a body of the shape 'tagged' can be told from content"
 

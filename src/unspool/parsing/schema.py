@@ -106,13 +106,18 @@ def offered_tools(tools: Iterable[Mapping[str, Any]] | AnyTool | None) -> dict[s
     if isinstance(tools, Mapping | str):
         raise TypeError(f"tools must be a list of OpenAI function tools, not a {type(tools).__name__}")
     for place, tool in enumerate(tools or ()):
-        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
-        name = function.get("name") if isinstance(function, Mapping) else None
-        if not isinstance(function, Mapping) or not isinstance(name, str):
-            raise ValueError(f"tools[{place}] must be a function tool with a name, not {tool!r}")
+        function = function_of(tool, place)
         schema = function.get("parameters", function.get("input_schema"))
-        offered[name] = _tool(name, schema if isinstance(schema, Mapping) else {})
+        offered[function["name"]] = _tool(function["name"], schema if isinstance(schema, Mapping) else {})
     return offered
+
+
+def function_of(tool: Any, place: int) -> Mapping[str, Any]:
+    """The function that a tool is, which has a name. Raises ``ValueError`` for what is none."""
+    function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or not function["name"]:
+        raise ValueError(f"tools[{place}] must be a function tool with a name, not {tool!r}")
+    return function
 
 
 def _tool(name: str, schema: Mapping[str, Any]) -> Tool:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_LEAST_LIMIT = 64  # tokens; in fewer no call with a text is finished anyway
+
 ConstrainedTools: TypeAlias = Literal["strict", "envelope", "schema"]
 
 
@@ -34,12 +36,35 @@ class Demands:
 
     ``conversation`` has the tools and the choice among them; ``output`` is what content is held to and ``budget``
     the most reasoning tokens. ``scope`` is the operator's choice of the calls that are held where they may come.
+    ``limit`` is the most tokens that the answer can have.
     """
 
     conversation: Conversation
     output: OutputFormat | None = None
     budget: int | None = None
     scope: ConstrainedTools = "strict"
+    limit: int | None = None
+
+    @property
+    def max_text(self) -> int:
+        """The most tokens of a text that no schema bounds: what fits, so that the call around it is finished.
+
+        Rounded, since each number makes a grammar of its own.
+        """
+        from unspool.constrained.turns import MAX_TEXT
+
+        if self.limit is None or self.limit < _LEAST_LIMIT:
+            return MAX_TEXT
+        room = self.limit * 7 // 8
+        step = 1 << max(room.bit_length() - 4, 0)
+        return room // step * step
+
+    @property
+    def max_string(self) -> int:
+        """The most characters of a string of JSON that no schema bounds."""
+        from unspool.constrained.schema import MAX_STRING
+
+        return max(MAX_STRING, 4 * self.max_text)
 
     @property
     def anything(self) -> bool:
@@ -93,7 +118,7 @@ def hold(form: Format, tokenizer: Any, prompt: str | None, demands: Demands, cho
     """
     from unspool.constrained import ConstraintError, GrammarError, reasoning_tracker
 
-    response = _response(demands.output)
+    response = _response(demands)
     tools = demands.conversation.offered_tools()
     try:
         grammar = _turn(form, tokenizer, prompt, demands, tools, response)
@@ -132,6 +157,8 @@ def _turn(
         reasoning="off" if demands.budget == 0 else "auto",
         response=response,
         prompt=prompt,
+        max_text=demands.max_text,
+        max_string=demands.max_string,
     )
 
 
@@ -155,18 +182,19 @@ def _blamed_tool(form: Format, tokenizer: Any, prompt: str | None, demands: Dema
     return None
 
 
-def _response(output: OutputFormat | None) -> Grammar | None:
+def _response(demands: Demands) -> Grammar | None:
     """What the content is held to, whatever the tokenizer."""
     from unspool.constrained import GrammarError, choice, ebnf, json_object, json_schema, lark, regex
 
+    output = demands.output
     if output is None:
         return None
     try:
         match output.kind:
             case "json_object":
-                return json_object()
+                return json_object(max_string=demands.max_string)
             case "json_schema":
-                return json_schema(output.value, strict=output.strict)
+                return json_schema(output.value, strict=output.strict, max_string=demands.max_string)
             case "regex":
                 return regex(output.value)
             case "choice":

@@ -158,7 +158,13 @@ class Service:
             answered = engine.model.details.get("prompt_tail")
         tokenizer = engine.tokenizer
         held = Held([None] * choices)
-        demands = Demands(self._held_tools(conversation), output, reasoning_budget, self.settings.constrain_tools)
+        demands = Demands(
+            self._held_tools(conversation),
+            output,
+            reasoning_budget,
+            self.settings.constrain_tools,
+            sampling.max_tokens or engine.model.context_length,
+        )
         if engine.constrains and demands.anything:
             held = await asyncio.to_thread(hold, form, tokenizer, answered, demands, choices)
         readers = [

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from unspool.constrained.base import GrammarError, SchemaError
 from unspool.constrained.grammars import Grammar
-from unspool.constrained.schema import spelled
+from unspool.constrained.schema import MAX_STRING, spelled
 from unspool.constrained.turns.calls import HeldTool, Making
 from unspool.constrained.turns.lark import RESPONSE, to_lark
 from unspool.constrained.turns.schemas import Walk
@@ -21,12 +21,16 @@ from unspool.message import Message, ToolCall
 from unspool.parsing.binding import bound
 from unspool.parsing.declaration import Format
 from unspool.parsing.parser import ToolChoice, turn_tail
+from unspool.parsing.schema import function_of
 
 __all__ = ["ConstrainedTools", "TurnGrammar", "turn_grammar", "turn_of"]
 
 ConstrainedTools: TypeAlias = Literal["strict", "envelope", "schema"]
 """What calls are held to that may come but need not: those of strict tools alone to their schema, every call to
 its form, or every call to its tool's schema."""
+
+MAX_TEXT = MAX_STRING // 4
+"""Tokens that a text among a call's arguments may have if its schema does not say how long it may be."""
 
 _OBJECT: Mapping[str, Any] = {"type": "object"}
 
@@ -57,6 +61,8 @@ def turn_grammar(
     reasoning: ReasoningChoice = "auto",
     response: Grammar | None = None,
     prompt: str | None = None,
+    max_text: int | None = MAX_TEXT,
+    max_string: int | None = MAX_STRING,
 ) -> TurnGrammar | None:
     """What a model may write after ``prompt``, as a grammar for this tokenizer; ``None`` if that is anything.
 
@@ -67,6 +73,8 @@ def turn_grammar(
     ``constrain`` says what it is held to. A named tool is called once. ``reasoning`` says whether the turn may
     begin with reasoning, has to, or can't. ``response`` is what content is held to; without a tool that must be
     called it comes instead of calls. Free text is kept from spelling what a parser would take for markers.
+    ``max_text`` (tokens) and ``max_string`` (characters, for JSON) bound the texts among a call's arguments whose
+    schema does not say how long they may be, so that a model can't go on forever in one.
 
     Raises :class:`~unspool.constrained.base.SchemaError` for a strict tool whose schema can't be enforced,
     :class:`~unspool.constrained.base.GrammarError` for what the format can't write, ``ValueError`` for a choice
@@ -84,23 +92,28 @@ def turn_grammar(
             constrain=constrain,
             reasoning=reasoning,
             answers=response is not None,
+            max_string=max_string,
         )
-        return None if turn is None else _written(turn, prompt, vocabulary, response)
+        return None if turn is None else _written(turn, prompt, vocabulary, response, max_text)
 
     if vocabulary is None:
         return make()
-    asked = spelled((tools, tool_choice, parallel_tool_calls, constrain, reasoning))
+    asked = spelled((tools, tool_choice, parallel_tool_calls, constrain, reasoning, max_text, max_string))
     content = response and (response.text, response.warnings, response.schemas)
     found: TurnGrammar | None = vocabulary.turns.get((fmt, turn_tail(fmt, prompt), asked, content), make)
     return found
 
 
 def _written(
-    turn: Turn, prompt: str | None, vocabulary: Vocabulary | None, response: Grammar | None
+    turn: Turn,
+    prompt: str | None,
+    vocabulary: Vocabulary | None,
+    response: Grammar | None,
+    max_text: int | None,
 ) -> TurnGrammar:
     tree = turn.tree(prompt)
     ids = vocabulary.markers if vocabulary else {}
-    text = to_lark(tree, ids, ids.keys() - vocabulary.flagged if vocabulary else ())
+    text = to_lark(tree, ids, ids.keys() - vocabulary.flagged if vocabulary else (), max_text)
     grammars: list[Any] = [{"name": "turn", "lark_grammar": text}]
     if response is not None:
         first, *others = response.parts
@@ -123,16 +136,17 @@ def turn_of(
     reasoning: ReasoningChoice,
     answers: bool,
     walks: type[Walk] = Walk,
+    max_string: int | None = MAX_STRING,
 ) -> Turn | None:
     """What a request holds a turn to; ``None`` if that is nothing.
 
     ``answers``: content is held to something. ``walks`` makes trees of schemas, for the notation that the turn
-    will be written in.
+    will be written in, ``max_string`` bounds strings of JSON in them.
     """
-    declared = [_function(tool, place) for place, tool in enumerate(tools or ())]
+    declared = [function_of(tool, place) for place, tool in enumerate(tools or ())]
     mode, names = _choice(tool_choice, [function["name"] for function in declared])
     demanded = mode == "required"
-    making = Making(walks=walks)
+    making = Making(walks=walks, max_string=max_string)
     held = [
         _held(function, demanded or constrain == "schema", making)
         for function in declared
@@ -157,13 +171,6 @@ def turn_of(
         answers=answers and not demanded,
         making=making,
     )
-
-
-def _function(tool: Any, place: int) -> Mapping[str, Any]:
-    function = tool.get("function", tool) if isinstance(tool, Mapping) else None
-    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or not function["name"]:
-        raise ValueError(f"tools[{place}] must be a function tool with a name, not {tool!r}")
-    return function
 
 
 def _held(function: Mapping[str, Any], by_schema: bool, making: Making) -> HeldTool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unspool.constrained.base import GrammarError, SchemaError
+from unspool.constrained.schema import MAX_STRING
 from unspool.constrained.turns.nodes import EMPTY, Many, Members, Node, Regex, Text, alt, seq
 from unspool.constrained.turns.schemas import Walk
 from unspool.constrained.turns.values import ElementSyntax, PythonSyntax, RelaxedSyntax, TaggedSyntax
@@ -42,18 +43,25 @@ class HeldTool:
 class Making:
     """What is gathered while a turn's tree is made: rules that refer to themselves, and warnings.
 
-    ``marks`` end a turn or a message of it, wherever they stand. ``walks`` makes trees of schemas, for a notation.
+    ``marks`` end a turn or a message of it, wherever they stand. ``walks`` makes trees of schemas, for a notation;
+    ``max_string`` bounds the strings of JSON in them, in characters.
     """
 
     marks: tuple[str, ...] = ()
     walks: type[Walk] = Walk
+    max_string: int | None = MAX_STRING
     rules: dict[str, Node] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def walk(self, tool: HeldTool) -> Walk:
         """A walk through the parameters of a tool."""
         return self.walks(
-            tool.schema, f"tool {tool.name!r}", strict=tool.strict, rules=self.rules, warnings=self.warnings
+            tool.schema,
+            f"tool {tool.name!r}",
+            strict=tool.strict,
+            rules=self.rules,
+            warnings=self.warnings,
+            max_string=self.max_string,
         )
 
 

@@ -38,18 +38,19 @@ RESPONSE = "response"
 _MOST_IN_ANY_ORDER = 64  # bits that a rule's parameter has
 
 
-def to_lark(tree: Tree, ids: Mapping[str, int], letters: Collection[str]) -> str:
+def to_lark(tree: Tree, ids: Mapping[str, int], letters: Collection[str], most: int | None = None) -> str:
     """The Lark text of a tree.
 
     ``ids`` are the tokens that stand for no text, by what spells them; ``letters`` those of them that a reader
-    knows by their text all the same.
+    knows by their text all the same. ``most`` is how many tokens a text may have that may be ended.
     """
-    return _Lark(ids, letters).grammar(tree)
+    return _Lark(ids, letters, most).grammar(tree)
 
 
 class _Lark:
-    def __init__(self, ids: Mapping[str, int], letters: Collection[str]) -> None:
+    def __init__(self, ids: Mapping[str, int], letters: Collection[str], most: int | None) -> None:
         self._ids = ids
+        self._most = most
         self._letters = frozenset(letters)
         longest = sorted(filter(None, ids), key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, longest)) or r"(?!)")
@@ -129,13 +130,28 @@ class _Lark:
             terms.append(f"~/{slashed(containing(barred))}/")
         end = (node.pad if node.body else "") + told
         body = " & ".join(terms)
-        if end:
-            body = f"({body}) {quoted(end)}"
-        text = self._named("TEXT", body)
-        if first is None and told:
-            # Ends as soon as the marker is there: nothing longer can match.
-            return self._named("until", text, "[lazy]")
-        return " ".join((text, *self._pieces(node.closer[len(told) :])))
+        rest = list(self._pieces(node.closer[len(told) :]))
+        # Ends as soon as the marker is there: nothing longer can match.
+        lazy = ["lazy"] if first is None and told else []
+        whole = f"({body}) {quoted(end)}" if end else body
+        if not node.may_be_ended or self._most is None:
+            text = self._named("TEXT", whole)
+            return " ".join((self._named("until", text, "[lazy]") if lazy else text, *rest))
+        return " ".join((self._ended(whole, lazy, body, end), *rest))
+
+    def _ended(self, whole: str, attributes: Sequence[str], begun: str, end: str) -> str:
+        """A terminal for a text, or one for its beginning and what ends it once it has as many tokens as it may.
+
+        The whole text is given up one token before, so that the other is the only one left when it is full:
+        llguidance then takes it as it stands, also in the middle of a character or of an escape.
+        """
+        assert self._most is not None
+        if not end:
+            return self._named("ended", self._named("TEXT", whole), f"[max_tokens={self._most}]")
+        limits = ", ".join((*attributes, f"max_tokens={self._most - 1}"))
+        text = self._named("limited", self._named("TEXT", whole), f"[{limits}]")
+        full = self._named("ended", self._named("TEXT", begun), f"[max_tokens={self._most}]")
+        return f"({text} | {full} {quoted(end)})"
 
     def _spellable(self, texts: Iterable[str]) -> list[str]:
         """Those texts that ordinary tokens can spell so that a reader takes them for markers."""
@@ -145,8 +161,12 @@ class _Lark:
         return all(found in self._letters for found in self._special.findall(text))
 
     def _regex(self, node: Regex) -> str:
-        terms = [f"/{slashed(each)}/" for each in node.patterns] + [f"~/{slashed(each)}/" for each in node.but]
-        return self._named("PATTERN", " & ".join(terms))
+        but = [f"~/{slashed(each)}/" for each in node.but]
+        whole = " & ".join([f"/{slashed(each)}/" for each in node.patterns] + but)
+        if not node.closer or self._most is None:
+            return self._named("PATTERN", whole)
+        begun = " & ".join([f"/{slashed(node.patterns[0].removesuffix(node.closer))}/", *but])
+        return self._ended(whole, (), begun, node.closer)
 
     def _members(self, node: Members) -> str:
         if len(node.members) > _MOST_IN_ANY_ORDER:

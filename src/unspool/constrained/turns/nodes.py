@@ -56,6 +56,7 @@ class Free:
 
     ``pad`` is layout that readers drop before the closer; it is written only where the text must match: ``body``
     are regular expressions for the whole of it (without pad and closer), ``but`` those that it may not match.
+    ``may_be_ended``: a notation that can may end a text that grows too long.
     """
 
     without: tuple[str, ...] = ()
@@ -63,14 +64,19 @@ class Free:
     closer: str = ""
     body: tuple[str, ...] = ()
     but: tuple[str, ...] = ()
+    may_be_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """Text that matches all of these regular expressions as a whole, and none of ``but``."""
+    """Text that matches all of these regular expressions as a whole, and none of ``but``.
+
+    ``closer``: the first expression ends with exactly this, before which a text that grows too long may be ended.
+    """
 
     patterns: tuple[str, ...]
     but: tuple[str, ...] = ()
+    closer: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from unspool.constrained.base import SchemaError
 from unspool.constrained.grammars import Grammar
-from unspool.constrained.schema import ANNOTATIONS, json_schema, readable, schema_fault, spelled
+from unspool.constrained.schema import ANNOTATIONS, MAX_STRING, json_schema, readable, schema_fault, spelled
 from unspool.constrained.subschemas import Path, endless, pointer, resolve, steps, without
 from unspool.constrained.turns.keywords import (
     ARRAYS,
@@ -95,19 +95,28 @@ class Walk:
     """One tool's parameters, and everything that is found wrong with them.
 
     ``where`` says whose schema it is, for messages. ``rules`` takes what refers to itself. Without ``strict`` what
-    can't be enforced is left out, and ``warnings`` say so.
+    can't be enforced is left out, and ``warnings`` say so. ``max_string`` is that of
+    :func:`~unspool.constrained.schema.json_schema`, for values that are JSON.
     """
 
     most_times: ClassVar[int] = 10**9
     """How often something may be demanded again: llguidance reads numbers of 32 bits."""
 
     def __init__(
-        self, root: Mapping[str, Any], where: str, *, strict: bool, rules: dict[str, Node], warnings: list[str]
+        self,
+        root: Mapping[str, Any],
+        where: str,
+        *,
+        strict: bool,
+        rules: dict[str, Node],
+        warnings: list[str],
+        max_string: int | None = MAX_STRING,
     ) -> None:
         self.root = root
         self.strict = strict
         self.rules = rules
         self._where = where
+        self._max_string = max_string
         self._warnings = warnings
         self._open: dict[tuple[int, str], str] = {}
 
@@ -128,7 +137,7 @@ class Walk:
     def json(self, schema: Any, path: Path = ()) -> Node:
         """A value as JSON."""
         try:
-            grammar = json_schema(_alone(schema, self.root), strict=self.strict)
+            grammar = json_schema(_alone(schema, self.root), strict=self.strict, max_string=self._max_string)
         except SchemaError as error:
             raise SchemaError(f"{self._where}: {error}", error.keyword, pointer(path) + error.pointer) from error
         self._warnings += [f"{self._where}: {warning}" for warning in grammar.warnings]

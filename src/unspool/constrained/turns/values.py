@@ -69,7 +69,7 @@ class JsonSyntax:
         if bodies:
             # Escapes would be matched as they are spelled, so there are none.
             return seq('"', Regex((*bodies, f"{plain}*"), _spelling(self.marks)), '"')
-        return Regex((rf'"(?:{plain}|\\["\\/bfnrt]|\\u[0-9a-fA-F]{{4}})*"',), _spelling(self.marks))
+        return Regex((rf'"(?:{plain}|\\["\\/bfnrt]|\\u[0-9a-fA-F]{{4}})*"',), _spelling(self.marks), '"')
 
     def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number."""
@@ -155,7 +155,8 @@ class PythonSyntax:
         but = (rf"{ANY}\\{quote}\s*[,)\]}}:]{ANY}",) if loose else ()
         # With a length only the short escapes come: the others would make the automaton of a server too large.
         chars = rf"{plain}|{_ESCAPES}|\\{quote}" if length is None else rf"{plain}|\\[nrtbf\\{quote}]"
-        return Regex((f"{quote}(?:{chars}){length or '*'}{quote}",), (*but, *_spelling(self.marks)))
+        pattern = f"{quote}(?:{chars}){length or '*'}{quote}"
+        return Regex((pattern,), (*but, *_spelling(self.marks)), "" if length else quote)
 
     def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number, spelled as in JSON."""
@@ -200,7 +201,7 @@ class RelaxedSyntax:
 
     def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
         """A string between markers, which nothing takes for anything else."""
-        return seq(self._quote, Free((self._quote,), closer=self._quote, body=bodies))
+        return seq(self._quote, Free((self._quote,), closer=self._quote, body=bodies, may_be_ended=not bodies))
 
     def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number, spelled as in JSON."""
@@ -265,7 +266,7 @@ class ElementSyntax:
 
     def string(self, bodies: tuple[str, ...], but: frozenset[str]) -> Node:
         """Text up to the closing tag."""
-        return Free(self.marks, closer=self._close, body=bodies, but=_looks(but))
+        return Free(self.marks, "", self._close, bodies, _looks(but), not (bodies or but))
 
     def number(self, walk: Walk, schema: Mapping[str, Any], path: Path, *, in_text: bool) -> Node:
         """A number, spelled as in JSON."""
@@ -344,10 +345,11 @@ class TaggedSyntax:
             but = frozenset()  # the element says that it is text
         verbatim = self._shape.verbatim
         marks = self.marks + ((verbatim[0],) if verbatim else ())
-        plain = Free(marks, self._shape.value_pad, self._closer, bodies, _looks(but))
+        free = not (bodies or but)  # ended in the middle, another text might not be what is demanded
+        plain = Free(marks, self._shape.value_pad, self._closer, bodies, _looks(but), free)
         options = [self._around("string", plain, padded=False)]
         if verbatim:
-            inside = Free((verbatim[1],), "", verbatim[1], bodies, _looks(but))
+            inside = Free((verbatim[1],), "", verbatim[1], bodies, _looks(but), free)
             options.append(self._around("string", seq(verbatim[0], inside)))
         return alt(options)
 
