@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from unspool.mcp.config import load_config
 from unspool.mcp.settings import McpConfig
+
+
+def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a file another user's, or this user another one than the file's."""
+    if os.geteuid() == 0:
+        os.chown(path, 12345, -1)
+    else:
+        owner = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
 
 
 def written(folder: Path, text: str, name: str = "mcp.json") -> Path:

@@ -52,9 +52,10 @@ def call(folder: Path, servers: Mapping[str, Any], exposed: str, arguments: str 
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Waits for something that will come; the test hangs, and is ended, if it doesn't."""
-    while not true():
-        await asyncio.sleep(0.02)
+    """Waits for something that will come. Raises ``TimeoutError`` if it doesn't."""
+    async with asyncio.timeout(60):
+        while not true():
+            await asyncio.sleep(0.02)
 
 
 @contextmanager

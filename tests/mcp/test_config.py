@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mcp.files import loaded, written
+from tests.mcp.files import give_away, loaded, written
 from unspool.mcp.config import load_config
 from unspool.mcp.settings import McpConfigError, ServerConfig
 
@@ -301,11 +300,7 @@ def test_a_link_to_a_file_that_others_may_write_is_refused(tmp_path: Path) -> No
 
 def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, "{}")
-    if os.geteuid() == 0:
-        os.chown(path, 12345, -1)
-    else:
-        owner = os.geteuid()
-        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    give_away(path, monkeypatch)
     with pytest.raises(McpConfigError, match="belongs to user"):
         load_config(path, {})
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.mcp.files import written
 from tests.mcp.running import call, running, until, with_manager
 from tests.mcp.serving import program
 from unspool.mcp import processes
@@ -224,6 +228,57 @@ def test_a_server_that_does_not_want_to_end_is_ended(tmp_path: Path, monkeypatch
     note = tmp_path / "note"
     assert call(tmp_path, {"s": fault("deaf", str(note))}, "s__work").text == "fine"
     assert gone(int(note.read_text()))
+
+
+DYING = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from unspool.mcp.config import load_config
+from unspool.mcp.manager import Manager
+
+async def run():
+    await Manager(load_config(Path(sys.argv[1]), {})).start()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(run())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux ends a child with its parent")
+def test_a_server_ends_with_the_process_that_runs_it_however_that_ends(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    path = written(tmp_path, json.dumps({"mcpServers": {"s": fault("deaf", str(note))}}))
+    # What it leaves in the folder of temporary files is left here.
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", DYING, str(path)], capture_output=True, env=environment)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    pid = int(note.read_text())
+    asyncio.run(until(lambda: gone(pid)))
+
+
+def test_a_server_that_talks_all_the_time_is_heard(tmp_path: Path) -> None:
+    assert call(tmp_path, {"s": fault("spam")}, "s__work").text == "fine"
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted by /proc")
+def test_no_open_file_is_left(tmp_path: Path) -> None:
+    def count() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    async def run() -> None:
+        async with running(tmp_path, {"s": fault("none"), "t": fault("exit"), "u": fault("line")}) as manager:
+            await work(manager)
+            await manager.call_by_name("u__work", "", request_id="r")
+
+    async def runs() -> list[int]:
+        counts = []
+        for _ in range(4):
+            await run()
+            counts.append(count())
+        return counts
+
+    first, *others = asyncio.run(runs())
+    assert others == [first] * 3
 
 
 def test_closing_leaves_no_task_and_may_be_done_twice(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.files import loaded
+from tests.mcp.files import give_away, loaded
 from unspool.mcp.launching import SEARCH_PATH, Launch, launch
 from unspool.mcp.settings import McpConfigError
 
@@ -86,11 +86,7 @@ def test_a_program_that_others_can_change_is_refused_unless_the_file_says_otherw
 def test_a_program_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = script(tmp_path / "bin")
     (server,) = loaded(tmp_path, {"s": {"command": str(path)}}).servers
-    if os.geteuid() == 0:
-        os.chown(path, 12345, -1)
-    else:
-        owner = os.geteuid()
-        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    give_away(path, monkeypatch)
     with pytest.raises(McpConfigError, match="belongs to user"):
         launch(server, tmp_path)
 

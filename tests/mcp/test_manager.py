@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,16 @@ def test_tools_that_a_server_learns_are_in_the_catalogue(tmp_path: Path, entry: 
         assert (await manager.call_by_name("t__learn", '{"name": "new"}', request_id="r")).text == "learned"
         await until(lambda: manager.catalogue().find("t__new") is not None)
         assert (await manager.call_by_name("t__new", '{"text": "x"}', request_id="r")).text == "x"
+
+    with_manager(tmp_path, {"t": entry}, use)
+
+
+def test_a_server_that_asks_a_person_is_told_that_there_is_none(tmp_path: Path, entry: dict[str, Any]) -> None:
+    async def use(manager: Manager) -> None:
+        result = await manager.call_by_name("t__wonder", "", request_id="r")
+        assert result.is_error
+        assert "timed out" not in result.text
+        assert (await manager.call_by_name("t__echo", '{"text": "on"}', request_id="r")).text == "on"
 
     with_manager(tmp_path, {"t": entry}, use)
 
@@ -349,8 +360,8 @@ def test_calls_wait_for_their_turn(tmp_path: Path) -> None:
     with_manager(tmp_path, {"t": {**TOOLS, "concurrency": 1}}, use)
 
 
-def test_nothing_is_left_when_a_start_is_cancelled(tmp_path: Path) -> None:
-    before = set(Path(os.environ.get("TMPDIR", "/tmp")).glob("unspool-mcp-*"))
+def test_nothing_is_left_when_a_start_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     async def run() -> set[asyncio.Task[Any]]:
         async def use() -> None:
@@ -365,4 +376,4 @@ def test_nothing_is_left_when_a_start_is_cancelled(tmp_path: Path) -> None:
         return asyncio.all_tasks() - {asyncio.current_task()}
 
     assert asyncio.run(run()) == set()
-    assert set(Path(os.environ.get("TMPDIR", "/tmp")).glob("unspool-mcp-*")) == before
+    assert list(tmp_path.glob("unspool-mcp-*")) == []

@@ -110,7 +110,8 @@ def list_tools(ctx: click.Context, path: Path, as_json: bool) -> None:
 def call(ctx: click.Context, path: Path, name: str, arguments: str, yes: bool, as_json: bool) -> None:
     """Call a tool, within the limits of the file.
 
-    TOOL is the name that models see, ARGUMENTS a JSON object. Exit status: 1 if the call failed, 2 if the file can't be used or the tool was not agreed to.
+    TOOL is the name that models see, ARGUMENTS a JSON object. Exit status: 1 if the call failed, 2 if the file
+    can't be used or the tool was not agreed to.
     """
 
     async def use(manager: Manager) -> ToolResult:

@@ -70,6 +70,11 @@ def answer(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     elif fault == "changing":
         yield {"method": "notifications/tools/list_changed"}
         yield {"id": request["id"], "result": text}
+    elif fault == "spam":
+        note = {"method": "notifications/message", "params": {"level": "info", "data": "x" * 1000}}
+        for _ in range(2000):
+            yield note
+        yield {"id": request["id"], "result": text}
     elif fault != "hang":
         yield {"id": request["id"], "result": text}
 

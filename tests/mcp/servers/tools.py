@@ -11,6 +11,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server.mcpserver import Context, MCPServer
+from pydantic import BaseModel
 
 server = MCPServer("tools", log_level="ERROR")
 
@@ -93,6 +94,19 @@ def picture() -> types.CallToolResult:
 def flood(size: int) -> str:
     """Writes much."""
     return "x" * size
+
+
+class Answer(BaseModel):
+    """What a person would be asked for."""
+
+    name: str
+
+
+@server.tool()
+async def wonder(context: Context) -> str:
+    """Asks a person."""
+    answer = await context.elicit("Who are you?", Answer)
+    return answer.action
 
 
 @server.tool()
