@@ -202,6 +202,5 @@ def _show_catalogue(catalogue: Catalogue) -> None:
         )
         for tool in catalogue.of(server.name):
             summary = tool.description.strip().split("\n")[0]
-            console.print(
-                _line("  ", (f"{tool.policy:<6}", _STYLES[tool.policy]), (tool.exposed, "bold"), f"  {summary}")
-            )
+            line = _line("  ", (f"{tool.policy:<6}", _STYLES[tool.policy]), (tool.exposed, "bold"), f"  {summary}")
+            console.print(line, no_wrap=True, overflow="ellipsis")
