@@ -188,6 +188,25 @@ def test_a_session_that_the_server_forgot_is_begun_anew(tmp_path: Path) -> None:
     asyncio.run(on_network(tmp_path, answer, use))
 
 
+def test_a_session_is_ended_on_the_server_as_well(tmp_path: Path) -> None:
+    seen: list[list[bytes]] = []
+
+    def answer(request: dict[str, Any]) -> bytes:
+        said = plain(request)
+        return said.replace(b"\r\n\r\n", b"\r\nMcp-Session-Id: s1\r\n\r\n", 1)
+
+    async def use(manager: Manager, heads: list[bytes]) -> None:
+        assert (await work(manager)).text == "fine"
+        heads.append(b"-")
+        seen.append(heads)
+
+    asyncio.run(on_network(tmp_path, answer, use))
+    (heads,) = seen
+    (ended,) = heads[heads.index(b"-") + 1 :]
+    assert ended.startswith(b"DELETE")
+    assert b"mcp-session-id: s1" in ended.lower()
+
+
 @pytest.mark.parametrize("kind", ["http", "sse"])
 def test_a_server_that_is_gone_is_noticed_and_said(tmp_path: Path, kind: str) -> None:
     async def run() -> None:

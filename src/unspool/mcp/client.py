@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 _FIRST_DELAY_S = 0.5
 _LONGEST_DELAY_S = 30.0
 _RELISTEN_S = 5.0
+_CLOSE_S = 5.0
+"""How long a session may take to end by itself."""
 _RELIST_S = 0.2
 _REASON_CHARACTERS = 500
 _REASON_S = 1.0
@@ -77,6 +79,7 @@ class ServerClient:
         self._turn = asyncio.Event()
         """Set at each change of state, and replaced then."""
         self._scope = anyio.CancelScope()
+        self._is_closing = False
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -89,13 +92,17 @@ class ServerClient:
             await self._turn.wait()
 
     async def close(self) -> None:
-        """Ends the server. Nothing of it is left."""
-        self._scope.cancel()
+        """Ends the server, for good. Nothing of it is left."""
+        self._is_closing = True
         if self._task is not None:
+            if self._ending is not None:
+                # So that a server on the network is told as well.
+                self._ending.because("it is ended")
+                await asyncio.wait([self._task], timeout=_CLOSE_S)
+            self._scope.cancel()
             await asyncio.wait([self._task])
             self._task = None
         if not self.server.disabled:
-            self.tools = ()
             self._become("stopped")
 
     async def call(self, name: str, arguments: dict[str, Any], *, again: bool) -> types.CallToolResult:
@@ -158,6 +165,16 @@ class ServerClient:
             self._client = None
 
     async def _supervise(self) -> None:
+        failure = None
+        try:
+            failure = await self._keep_running()
+        finally:
+            self._client = self._ending = None
+            self.tools = ()
+            self._become("failed" if failure else "stopped", failure)
+
+    async def _keep_running(self) -> str | None:
+        """Starts the server again and again. Returns why it is given up, or nothing once it is to end."""
         with self._scope:
             while True:
                 final = False
@@ -168,16 +185,17 @@ class ServerClient:
                     error = reason_of(failure)
                     final = isinstance(failure, McpConfigError)
                 self._client = self._ending = None
+                if self._is_closing:
+                    break
                 if final or self._has_failed_enough():
                     log.error("MCP server %s has failed: %s", self.server.name, error)
-                    self.tools = ()
-                    self._become("failed", error)
-                    return
+                    return error
                 delay = min(_FIRST_DELAY_S * 2 ** (len(self._failures) - 1), _LONGEST_DELAY_S)
                 delay *= random.uniform(0.5, 1)
                 log.warning("MCP server %s: %s; it is started again in %.1f s", self.server.name, error, delay)
                 self._become("restarting", error)
                 await anyio.sleep(delay)
+        return None
 
     def _has_failed_enough(self) -> bool:
         """Notes a failure; whether there were too many of late."""

@@ -234,7 +234,7 @@ def _rules(entry: Entry) -> ToolRules:
     """What is said of tools, in the words of any product. The strictest word counts."""
     policies: dict[str, Policy] = {}
     said = entry.raw("tools")
-    only = entry.texts("allowedTools")
+    only = entry.texts("allowedTools", "includeTools")
     if isinstance(said, dict):
         for name, policy in said.items():
             if policy not in STRICTNESS:
@@ -248,6 +248,8 @@ def _rules(entry: Entry) -> ToolRules:
     for name in entry.texts("autoApprove", "alwaysAllow"):
         if not only:
             listed[name] = "allow"
+    for name in entry.texts("disabledTools", "excludeTools"):
+        listed[name] = "deny"
     for name, policy in listed.items():
         policies[name] = stricter(policies.get(name, "allow"), policy)
     pins = entry.named_texts("pins") if entry.has("pins") else None
