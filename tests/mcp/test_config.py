@@ -131,6 +131,7 @@ def test_what_is_wrong_is_said_with_file_server_and_key(tmp_path: Path, said: An
     [
         ("{", "is not JSON"),
         ("[]", "must be an object"),
+        ('{"mcpServers": 1}', "must be an object"),
         ("{}", 'has no "mcpServers"'),
         ('{"mcpServers": [{"name": "a"}]}', "must be an object with a name for each server, not a list"),
         ('{"mcpServers": {}, "servers": {}}', "say the same"),
@@ -142,6 +143,15 @@ def test_what_is_wrong_is_said_with_file_server_and_key(tmp_path: Path, said: An
 def test_a_file_that_is_not_one_of_servers(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(McpConfigError, match=re.escape(message)):
         load_config(written(tmp_path, text), {})
+
+
+def test_a_file_that_is_not_text_or_not_yaml(tmp_path: Path) -> None:
+    with pytest.raises(McpConfigError, match="is not YAML"):
+        load_config(written(tmp_path, "mcpServers: [", "mcp.yaml"), {})
+    path = written(tmp_path, "")
+    path.write_bytes(b"{\xff}")
+    with pytest.raises(McpConfigError, match="byte 1 is not UTF-8 text"):
+        load_config(path, {})
 
 
 def test_variables_are_put_in_where_they_are_written(tmp_path: Path) -> None:

@@ -118,6 +118,33 @@ def test_a_listing_without_an_end_is_ended(tmp_path: Path) -> None:
     assert with_manager(tmp_path, {"s": fault("endless")}, use) == ["work"]
 
 
+def test_a_server_without_tools_has_none(tmp_path: Path) -> None:
+    async def use(manager: Manager) -> None:
+        assert (state(manager).state, manager.catalogue().tools) == ("ready", ())
+
+    with_manager(tmp_path, {"s": fault("toolless")}, use)
+
+
+def test_a_server_that_closes_its_output_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "GRACE_S", 0.3)
+
+    async def use(manager: Manager) -> None:
+        assert (state(manager).state, state(manager).error) == ("restarting", "it closed its output")
+
+    with_manager(tmp_path, {"s": fault("mute")}, use)
+
+
+def test_a_rule_for_a_tool_that_is_not_there_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use(manager: Manager) -> None:
+        return None
+
+    with_manager(tmp_path, {"s": fault("none", tools={"wrok": "deny", "work": "allow"})}, use)
+    assert "MCP server s has no tool 'wrok', which the file has a rule for" in caplog.text
+    assert "'work'" not in caplog.text
+
+
 def test_more_tools_than_a_server_may_have_are_left_out(tmp_path: Path) -> None:
     async def use(manager: Manager) -> list[str]:
         return [tool.name for tool in manager.catalogue().tools]

@@ -252,13 +252,13 @@ def _rules(entry: Entry) -> ToolRules:
         listed[name] = "deny"
     for name, policy in listed.items():
         policies[name] = stricter(policies.get(name, "allow"), policy)
-    pins = entry.named_texts("pins") if entry.has("pins") else None
+    pins = {name: _digest(pin, f"{entry.at('pins')}.{name}") for name, pin in entry.named_texts("pins").items()}
     return filled(
         ToolRules,
         {
             "policies": policies,
             "read_only": frozenset(entry.texts("readOnlyTools")),
-            "pins": pins and {name: _digest(pin, f"{entry.at('pins')}.{name}") for name, pin in pins.items()},
+            "pins": pins if entry.has("pins") else None,
             "unpinned": entry.choice("unpinned", ("ask", "deny")),
         },
     )

@@ -84,7 +84,9 @@ def begin() -> None:
     if fault == "exit":
         sys.stderr.write("no licence\n")
         sys.exit(3)
-    if fault == "silent":
+    if fault == "mute":
+        os.close(1)
+    if fault in ("silent", "mute"):
         time.sleep(3600)
     if fault == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -117,6 +119,9 @@ def main() -> None:
             }
             say({"id": request["id"], "result": result})
         elif request.get("method") == "tools/list":
+            if fault == "toolless":
+                say({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
+                continue
             say({"id": request["id"], "result": listing(request.get("params", {}).get("cursor"))})
         elif request.get("method") == "tools/call":
             for message in answer(request):
