@@ -54,7 +54,9 @@ def place() -> dict[str, Any]:
 
 @server.tool()
 async def slow(note: str = "") -> str:
-    """Never answers. Writes a line to the file named by ``note`` when it is cancelled."""
+    """Never answers. Notes in a file that it was started, and that it was cancelled."""
+    if note:
+        Path(note).write_text("started")
     try:
         await asyncio.sleep(3600)
     finally:
