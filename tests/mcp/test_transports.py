@@ -166,6 +166,16 @@ def test_a_status_is_told_without_the_url(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_server_that_speaks_only_the_older_transport_is_said_to(tmp_path: Path) -> None:
+    async def run(url: str) -> None:
+        async with running(tmp_path, {"s": {"url": url}}) as manager:
+            (state,) = manager.catalogue().servers
+            assert str(state.error).endswith('(if it speaks SSE only, set "type": "sse")')
+
+    with served("sse") as url:
+        asyncio.run(run(url))
+
+
 def test_a_session_that_the_server_forgot_is_begun_anew(tmp_path: Path) -> None:
     sessions: list[str] = []
     forgot: list[bool] = []

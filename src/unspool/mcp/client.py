@@ -183,6 +183,8 @@ class ServerClient:
                 except Exception as failure:
                     log.debug("MCP server %s", self.server.name, exc_info=True)
                     error = reason_of(failure)
+                    if self.server.transport == "http" and isinstance(_first(failure), MCPError):
+                        error += ' (if it speaks SSE only, set "type": "sse")'
                     final = isinstance(failure, McpConfigError)
                 self._client = self._ending = None
                 if self._is_closing:
@@ -305,10 +307,16 @@ def _says_session_is_gone(error: MCPError) -> bool:
     return error.code == INVALID_REQUEST and str(error) == _SESSION_GONE
 
 
-def reason_of(error: BaseException) -> str:
-    """Why something failed, in a sentence that has no URL and no header in it."""
+def _first(error: BaseException) -> BaseException:
+    """The first of the errors that a group is made of, or the error itself."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    return error
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something failed, in a sentence that has no URL and no header in it."""
+    error = _first(error)
     if isinstance(error, httpx2.HTTPStatusError):
         return f"it answered with status {error.response.status_code}"
     if isinstance(error, httpx2.TransportError):
