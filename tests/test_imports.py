@@ -24,6 +24,7 @@ LAYERS = (
     ("compat",),
     ("constrained",),
     ("engines", "models"),
+    ("mcp",),
     ("surfaces",),
     ("server",),
     ("lint", "convert"),
@@ -34,6 +35,8 @@ LAYERS = (
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 NUMBERS = {"numpy", "llguidance", "jsonschema", "referencing", "tokenizers", "torch", "transformers", "mlx"}
 """What constraints may import besides; an engine's own arrays only where one is at hand."""
+MCP = {"mcp", "mcp_types", "anyio", "httpx2", "json5", "yaml"}
+"""What tools of MCP servers may import; the package for their schemas is where constraints have it."""
 CORE = ("events", "lazy", "message", "parsing", "formats", "__init__", "compat")
 """What needs only the standard library."""
 
@@ -88,6 +91,18 @@ def test_constraints_import_only_what_their_extra_brings(path: Path) -> None:
     assert packages <= {"unspool", *NUMBERS, *sys.stdlib_module_names}
 
 
+@pytest.mark.parametrize("path", [path for path in MODULES if part_of(path) == "mcp"], ids=lambda path: path.name)
+def test_mcp_imports_only_what_its_extra_brings(path: Path) -> None:
+    packages = {name.split(".")[0] for _, name in imported(path)}
+    assert packages <= {"unspool", *MCP, *sys.stdlib_module_names}
+
+
+def test_mcp_loads_nothing_of_other_extras() -> None:
+    script = "import sys, unspool.mcp.manager, unspool.mcp.checking; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"numpy", "llguidance", "tokenizers", "orjson", "jinja2"} & set(run.stdout.split())
+
+
 @pytest.mark.parametrize(
     "use",
     [
@@ -96,6 +111,7 @@ def test_constraints_import_only_what_their_extra_brings(path: Path) -> None:
         "import unspool; [unspool.explain(fmt, 'Hello') for fmt in unspool.formats()]",
         "import unspool.constrained",
         "from unspool.constrained import BoundaryTracker; BoundaryTracker([1], [2], budget=3).accept(1)",
+        "import unspool.mcp.tools",
         "from unspool.compat import *; get_tool_parser('hermes')().extract_tool_calls('Hello')",
     ],
 )

@@ -43,6 +43,7 @@ SUBCOMMANDS = {
         "unspool.cli.grammar:grammar",
         "Print what a turn may be, as a grammar or for a server.",
     ),
+    "mcp": Subcommand("unspool.cli.mcp:mcp", "Check the MCP servers of a file, list their tools, or call one."),
     "serve": Subcommand("unspool.cli.serve:serve", "Serve MODEL over the OpenAI and Anthropic APIs."),
 }
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from unspool.constrained.base import ConstraintError
 from unspool.constrained.subschemas import pointer, subschemas
 
 _NAMES = ("$schema", "$id", "id", "$ref", "$dynamicRef", "$anchor", "$dynamicAnchor")
@@ -51,6 +50,9 @@ def validator(schema: Any) -> Any:
     try:
         from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator, SchemaError, validators
     except ImportError as error:
+        # Only here, since values are checked where there are no masks, and so no numpy, as well.
+        from unspool.constrained.base import ConstraintError
+
         raise ConstraintError("Checking values needs jsonschema: pip install 'unspool[constrained]'.") from error
 
     if not all(isinstance(node.get(name, ""), str) for _, node in subschemas(schema) for name in _NAMES):

@@ -1,0 +1,206 @@
+"""``unspool mcp``: what the servers of a file would run, what tools they have, and a call of one.
+
+The same file, rules and limits as for ``unspool serve --mcp-config``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from unspool.cli.output import is_for_people, json_option, print_json, print_note, terminal, visible
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from unspool.mcp.checking import Check
+    from unspool.mcp.manager import Manager
+    from unspool.mcp.settings import McpConfig
+    from unspool.mcp.tools import Catalogue, McpTool, ToolResult
+
+_T = TypeVar("_T")
+_STYLES = {
+    "ready": "green",
+    "runs": "green",
+    "allow": "green",
+    "failed": "bold red",
+    "refused": "bold red",
+    "deny": "bold red",
+    "restarting": "yellow",
+    "ask": "yellow",
+    "disabled": "dim",
+    "stopped": "dim",
+}
+
+config_option = click.option(
+    "--mcp-config",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The file with the servers (mcpServers), as Claude Desktop, Cursor or VS Code write it.",
+)
+
+
+@click.group()
+def mcp() -> None:
+    """Check the MCP servers of a file, list their tools, or call one."""
+
+
+@mcp.command()
+@config_option
+@json_option
+@click.pass_context
+def check(ctx: click.Context, path: Path, as_json: bool) -> None:
+    """Say what each server would run, and what would be refused.
+
+    The program or URL, its exact arguments, and the names of all variables that it gets. Nothing is started, and
+    values of variables are not shown. Exit status: 1 if a server would be refused, 2 if
+    the file can't be used.
+    """
+    config = load(path)
+    from unspool.mcp.checking import check as check_servers
+
+    checks = check_servers(config)
+    if is_for_people(as_json):
+        for each in checks:
+            _show_check(each)
+    else:
+        print_json({"servers": checks, "warnings": config.warnings})
+    for warning in (*config.warnings, *(warning for each in checks for warning in each.warnings)):
+        print_note(warning)
+    ctx.exit(1 if any(each.verdict == "refused" for each in checks) else 0)
+
+
+@mcp.command("list")
+@config_option
+@json_option
+@click.pass_context
+def list_tools(ctx: click.Context, path: Path, as_json: bool) -> None:
+    """Start the servers of a file and list their tools.
+
+    Each with the name that models see, and its digest, which can be pinned. Exit status: 1 if a server failed, 2
+    if the file can't be used.
+    """
+
+    async def look(manager: Manager) -> Catalogue:
+        return manager.catalogue()
+
+    catalogue = _with_manager(load(path), look)
+    if is_for_people(as_json):
+        _show_catalogue(catalogue)
+    else:
+        print_json(catalogue)
+    ctx.exit(0 if all(each.state in ("ready", "disabled") for each in catalogue.servers) else 1)
+
+
+@mcp.command()
+@config_option
+@click.argument("name", metavar="TOOL")
+@click.argument("arguments", required=False, default="{}", metavar="[ARGUMENTS]")
+@click.option("--yes", is_flag=True, help="Agree to a tool whose policy is ask.")
+@json_option
+@click.pass_context
+def call(ctx: click.Context, path: Path, name: str, arguments: str, yes: bool, as_json: bool) -> None:
+    """Call a tool, within the limits of the file.
+
+    TOOL is the name that models see, ARGUMENTS a JSON object. Exit status: 1 if the call failed, 2 if the file
+    can't be used or the tool was not agreed to.
+    """
+
+    async def use(manager: Manager) -> ToolResult:
+        tool = manager.catalogue().find(name)
+        if tool is not None and tool.policy == "ask" and not yes:
+            await asyncio.to_thread(_ask, tool, arguments)
+        return await manager.call_by_name(name, arguments, request_id="command-line")
+
+    result = _with_manager(load(path), use)
+    if is_for_people(as_json):
+        terminal().print(visible(result.text), style="bold red" if result.is_error else "")
+    else:
+        print_json(result)
+    ctx.exit(1 if result.is_error else 0)
+
+
+def load(path: Path) -> McpConfig:
+    """The servers of a file. Raises :class:`click.ClickException` with what is wrong."""
+    from unspool.mcp.config import load_config
+    from unspool.mcp.settings import McpConfigError
+
+    try:
+        return load_config(path, os.environ)
+    except McpConfigError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _with_manager(config: McpConfig, use: Callable[[Manager], Awaitable[_T]]) -> _T:
+    """What comes of using a manager that runs meanwhile."""
+    try:
+        from unspool.mcp.manager import Manager
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("unspool"):
+            raise
+        raise click.ClickException(f'MCP needs {error.name}; run: pip install "unspool[mcp]"') from None
+
+    async def run() -> _T:
+        manager = Manager(config)
+        try:
+            await manager.start()
+            return await use(manager)
+        finally:
+            await manager.close()
+
+    return asyncio.run(run())
+
+
+def _ask(tool: McpTool, arguments: str) -> None:
+    said = f"{tool.name} of {tool.server} is to be agreed to before it runs"
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{said}; give --yes")
+    if not click.confirm(visible(f"{said}. Run it with {arguments}?"), err=True):
+        raise click.UsageError(f"{tool.name} was not agreed to")
+
+
+def _line(*parts: str | tuple[str, str]) -> Text:
+    from rich.text import Text
+
+    return Text.assemble(
+        *((visible(part[0]), part[1]) if isinstance(part, tuple) else visible(part) for part in parts)
+    )
+
+
+def _show_check(one: Check) -> None:
+    console = terminal()
+    console.print(_line((one.name, "bold cyan"), f"  {one.transport}  ", (one.verdict, _STYLES[one.verdict])))
+    shown: dict[str, Any] = {
+        "refused": one.refused,
+        "runs": one.command,
+        "in": one.cwd,
+        "with": " ".join(one.environment),
+        "reaches": one.url,
+        "sends": " ".join(one.headers),
+        "tools": " ".join(f"{name}={policy}" for name, policy in (one.tools or {}).items()),
+        "pinned": one.pinned,
+    }
+    for name, value in shown.items():
+        if value:
+            console.print(_line((f"  {name:<8}", "dim"), str(value)), soft_wrap=True)
+
+
+def _show_catalogue(catalogue: Catalogue) -> None:
+    console = terminal()
+    for server in catalogue.servers:
+        state = (server.state, _STYLES.get(server.state, ""))
+        console.print(
+            _line((server.name, "bold cyan"), f"  {server.transport}  ", state, f"  {server.error or ''}")
+        )
+        for tool in catalogue.of(server.name):
+            summary = tool.description.strip().split("\n")[0]
+            line = _line("  ", (f"{tool.policy:<6}", _STYLES[tool.policy]), (tool.exposed, "bold"), f"  {summary}")
+            console.print(line, no_wrap=True, overflow="ellipsis")
