@@ -11,14 +11,14 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses import Response, ResponseCompletedEvent, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from tests.server.serving import WEATHER as CHAT_WEATHER
 from tests.server.serving import ScriptedEngine, client, served
 from tests.server.test_chat import RECORDINGS
 from tests.surfaces.responses_grammar import events_of, read_stream
-from unspool.engines.base import Chunk, ContextOverflowError
+from unspool.engines.base import Chunk, ContextOverflowError, EngineError
 from unspool.engines.replay import Recording, ReplayEngine
 from unspool.server.service import Settings
 from unspool.server.storage import SqliteStore
@@ -437,12 +437,22 @@ def test_a_store_outlives_its_server(tmp_path: Path) -> None:
 def test_a_store_that_fails_does_not_take_the_answer_away(caplog: pytest.LogCaptureFixture) -> None:
     store = SqliteStore()
     with served(ReplayEngine([Recording("text", "Hello!")]), store=store) as url:
-        asyncio.run(store._run(lambda: store._database.execute("DROP TABLE entries")))
+        asyncio.run(store._run(lambda: store._database.execute("DROP TABLE records")))
         assert whole(client(url), "text").output_text == "Hello!"
         assert "is not stored" in caplog.text
-        with pytest.raises(openai.InternalServerError, match="The store failed") as caught:
+        last = list(client(url).responses.create(model="text", input="Hi", stream=True))[-1]
+        assert isinstance(last, ResponseCompletedEvent)
+        assert last.response.output_text == "Hello!"
+        caplog.clear()
+        with pytest.raises(openai.InternalServerError, match="The store of responses") as caught:
             client(url).conversations.create()
-        assert caught.value.code == "store_error"
+        with pytest.raises(openai.InternalServerError, match="The store of responses"):
+            client(url).responses.create(model="text", input="Hi", previous_response_id="resp_1")
+        assert (caught.value.status_code, caught.value.code) == (503, "store_error")
+    # What the database says is for the operator, who needs no traceback for it.
+    assert "no such table" not in str(caught.value)
+    assert {record.name for record in caplog.records} >= {"unspool.server.errors"}
+    assert "Traceback" not in caplog.text
 
 
 def test_reasoning_can_be_left_out(api: openai.OpenAI) -> None:
@@ -461,3 +471,15 @@ def test_half_a_surrogate_pair_goes_both_ways() -> None:
         first = whole(client(url), "odd")
         assert first.output_text == client(url).responses.retrieve(first.id).output_text == "a\ud83d"
         assert whole(client(url), "odd", previous_response_id=first.id).output_text == "a\ud83d"
+
+
+def test_an_error_behind_the_finish_changes_nothing_that_is_stored() -> None:
+    engine = ScriptedEngine(Chunk("Hello!", finish_reason="stop"), EngineError("late"))
+    with served(engine) as url:
+        api = client(url)
+        conversation = api.conversations.create()
+        asked: Any = {"model": "scripted", "input": "Hi", "conversation": conversation.id}
+        last = list(api.responses.create(**asked, stream=True))[-1]
+        assert last.type == "response.completed"
+        assert api.responses.retrieve(last.response.id).status == "completed"
+        assert [item.type for item in api.conversations.items.list(conversation.id)] == ["message"] * 2

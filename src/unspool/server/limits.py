@@ -68,53 +68,46 @@ class Ticket:
 _TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
 
 
-class _ExpiredError(Exception):
-    """The time of a generation is over."""
-
-
 class _Watch:
     """Ends the wait for a step at a time of the event loop's clock, or when it is told to.
 
-    It is one timer for a whole generation, since one for each step (``asyncio.timeout``) costs more than a step.
+    It is one timer for a whole generation, since one for each step (``asyncio.timeout``) costs more than a step;
+    so does asking each time which task waits. Hence the one who asks for the second step asks for all behind it.
     """
 
+    __slots__ = ("_before", "_cancelled", "_task", "_timer", "expired", "waits")
+
     def __init__(self, deadline: float | None) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = None if deadline is None else loop.call_at(deadline, self.expire)
-        self._expired = False
-        self._waiting: asyncio.Task[object] | None = None
+        self._timer = None if deadline is None else asyncio.get_running_loop().call_at(deadline, self.expire)
+        self._cancelled = False
+        self._task: asyncio.Task[object] | None = None
+        self._before = 0
+        self.expired = False
+        self.waits = False
+        """Whether a step is waited for now, by the task that is watched."""
+
+    def watch(self) -> None:
+        """The running task is who waits from now on."""
+        self._task = task = asyncio.current_task()
+        assert task is not None
+        self._before = task.cancelling()
 
     def expire(self) -> None:
         """The time is over."""
-        if not self._expired:
-            self._expired = True
-            if self._waiting is not None:
-                self._waiting.cancel()
+        if not self.expired:
+            self.expired = True
+            if self.waits and self._task is not None:
+                self._cancelled = True
+                self._task.cancel()
+
+    def ended(self) -> bool:
+        """Whether a cancellation is from here; whoever else cancels the task at the same time has precedence."""
+        return self._cancelled and self._task is not None and self._task.uncancel() <= self._before
 
     def close(self) -> None:
         """Nobody waits any more."""
         if self._timer is not None:
             self._timer.cancel()
-
-    def _check(self) -> None:
-        if self._expired:
-            raise _ExpiredError
-
-    async def next(self, steps: AsyncGenerator[Step, None]) -> Step | None:
-        """The next step, ``None`` behind the last. Raises :class:`_ExpiredError`."""
-        self._check()
-        task = self._waiting = asyncio.current_task()
-        assert task is not None
-        others = task.cancelling()
-        try:
-            return await anext(steps, None)
-        except asyncio.CancelledError:
-            # Whoever else cancels the task at the same time has precedence.
-            if self._expired and task.uncancel() <= others:
-                raise _ExpiredError from None
-            raise
-        finally:
-            self._waiting = None
 
 
 class Traffic:
@@ -168,20 +161,36 @@ class Traffic:
         self.running += 1
         try:
             async with aclosing(steps):
-                while (step := await watch.next(steps)) is not None:
-                    if ticket.first_token is None:
-                        self._begin(ticket)
+                begun = False
+                watch.watch()
+                watch.waits = not watch.expired
+                if not watch.waits:
+                    raise self._why()
+                async for step in steps:
+                    watch.waits = False
                     if (events := step[1]) and type(events[-1]) is Finish:
                         self._finish(ticket, events[-1])
-                    yield step
-        except _ExpiredError:
-            self._break(ticket, "error")
-            raise self._why() from None
+                    if begun:
+                        yield step
+                    else:
+                        begun = True
+                        self._begin(ticket)
+                        yield step
+                        watch.watch()
+                    if watch.expired:
+                        raise self._why()
+                    watch.waits = True
+        except asyncio.CancelledError:
+            if watch.ended():
+                self._break(ticket, "error")
+                raise self._why() from None
+            self._abort(ticket, generation)
+            raise
         except Exception:
             self._break(ticket, "error")
             raise
-        except BaseException:
-            self._break(ticket, "aborted")
+        except GeneratorExit:
+            self._abort(ticket, generation)
             raise
         finally:
             self.running -= 1
@@ -198,6 +207,8 @@ class Traffic:
         return watch
 
     def _begin(self, ticket: Ticket) -> None:
+        if ticket.first_token is not None:
+            return
         self.leave(ticket)
         ticket.first_token = _now() - ticket.arrived
         self.metrics.first_token.observe(ticket.first_token)
@@ -208,6 +219,11 @@ class Traffic:
             ticket.prompt_tokens += finish.usage.prompt_tokens
             ticket.completion_tokens += finish.usage.completion_tokens
         self.metrics.finished(finish)
+
+    def _abort(self, ticket: Ticket, generation: Generation) -> None:
+        # Whoever leaves behind the last finish has everything.
+        if not generation.finished:
+            self._break(ticket, "aborted")
 
     def _break(self, ticket: Ticket, reason: str) -> None:
         ticket.ends.append(reason)
@@ -268,7 +284,7 @@ class Limits:
                     status=408,
                 ) from None
             complete = not message.get("more_body", False)
-            if complete and enter is not None:
+            if complete and enter is not None and message["type"] == "http.request":
                 enter(ticket)
             return message
 
