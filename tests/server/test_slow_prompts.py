@@ -10,7 +10,7 @@ import anthropic
 import httpx
 import pytest
 
-from tests.server.serving import HELLO, ScriptedEngine, served
+from tests.server.serving import CHAT, MESSAGES, RESPONSES, ScriptedEngine, asked, served
 from tests.surfaces import chat_grammar, messages_grammar, responses_grammar
 from unspool.constrained import Constraint
 from unspool.engines.base import Chunk, EngineError, Sampling
@@ -18,9 +18,6 @@ from unspool.server.service import Settings
 from unspool.surfaces.chat_writer import HEARTBEAT
 from unspool.surfaces.messages_writer import PING
 
-CHAT = "/v1/chat/completions"
-MESSAGES = "/v1/messages"
-RESPONSES = "/v1/responses"
 SETTINGS = Settings(heartbeat=0.01)
 ANSWER = Chunk("ok", finish_reason="stop", prompt_tokens=7, completion_tokens=1)
 
@@ -35,12 +32,6 @@ class Slow(ScriptedEngine):
         await asyncio.sleep(0.3)
         async for chunk in super().stream(prompt, sampling, constraint):
             yield chunk
-
-
-def asked(path: str) -> dict[str, object]:
-    """The body of a request that streams."""
-    said = {"input": HELLO} if path == RESPONSES else {"messages": HELLO, "max_tokens": 9}
-    return {**said, "stream": True}
 
 
 def streamed(engine: ScriptedEngine, path: str, **fields: object) -> bytes:

@@ -126,6 +126,7 @@ def _conversation(fields: Fields, reasoning: ReasoningOptions) -> Conversation:
         template_kwargs=reasoning.template_kwargs,
         continue_final=continue_final,
         add_generation_prompt=not continue_final,
+        schema_paths=tuple(f"tools[{i}].input_schema" for i in range(len(tools))),
     )
 
 
