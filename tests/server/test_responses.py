@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import openai
@@ -415,6 +416,33 @@ def test_items_can_be_referred_to_by_id() -> None:
     assert engine.prompts == ["<user>Hello", "<user>Hello<assistant>ok<user>More"]
 
 
+def test_instructions_can_refer_to_items_too() -> None:
+    engine = ScriptedEngine(Chunk("ok", finish_reason="stop"), template=PLAIN)
+    with served(engine) as url:
+        api = client(url)
+        first = whole(api, "scripted")
+        refer: Any = [{"type": "item_reference", "id": first.output[0].id}]
+        whole(api, "scripted", instructions=refer)
+        with pytest.raises(openai.BadRequestError, match="not stored") as caught:
+            whole(api, "scripted", instructions=[{"type": "item_reference", "id": "msg_1"}])
+        assert caught.value.param == "instructions[0].id"
+    assert engine.prompts[1] == "<assistant>ok<user>Hello"
+
+
+@pytest.mark.parametrize("name", ["resp_\0", "resp_\ud800", "conv_1", "", "resp_é"])
+def test_no_id_is_too_odd_to_be_unknown(url: str, name: str) -> None:
+    body = json.dumps({"model": "text", "input": "Hi", "previous_response_id": name or "resp_"})
+    answer = httpx.post(f"{url}/v1/responses", content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "previous_response_not_found")
+    body = json.dumps({"model": "text", "input": "Hi", "conversation": name.replace("resp", "conv") or "conv_"})
+    answer = httpx.post(f"{url}/v1/responses", content=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (404, "conversation")
+    odd = quote(name.encode("utf-8", "surrogatepass"))
+    assert httpx.get(f"{url}/v1/responses/{odd or 'x'}").status_code == 404
+    assert httpx.delete(f"{url}/v1/responses/{odd or 'x'}").status_code == 404
+    assert httpx.get(f"{url}/v1/conversations/{odd or 'x'}").status_code == 404
+
+
 def test_input_tokens_are_counted_before_anything_is_generated(api: openai.OpenAI) -> None:
     response = whole(api, "text", instructions="Be brief.")
     counted = api.responses.input_tokens.count(model="text", input="Hello", instructions="Be brief.")
@@ -483,3 +511,41 @@ def test_an_error_behind_the_finish_changes_nothing_that_is_stored() -> None:
         assert last.type == "response.completed"
         assert api.responses.retrieve(last.response.id).status == "completed"
         assert [item.type for item in api.conversations.items.list(conversation.id)] == ["message"] * 2
+
+
+@pytest.mark.parametrize("answer", [whole, streamed])
+def test_what_is_not_stored_can_not_be_gone_on_from(api: openai.OpenAI, answer: Any) -> None:
+    conversation = api.conversations.create()
+    response = answer(api, "text", store=False, extra_body={"conversation": conversation.id})
+    assert response.store is False
+    for ask in (
+        api.responses.retrieve,
+        api.responses.delete,
+        api.responses.cancel,
+        api.responses.input_items.list,
+    ):
+        with pytest.raises(openai.NotFoundError):
+            ask(response.id)
+    with pytest.raises(openai.NotFoundError, match="never stored") as caught:
+        answer(api, "text", previous_response_id=response.id)
+    assert (caught.value.param, caught.value.code) == ("previous_response_id", "previous_response_not_found")
+    with pytest.raises(openai.BadRequestError, match="not stored"):
+        answer(api, "text", input=[{"type": "item_reference", "id": response.output[0].id}])
+    assert len(list(api.conversations.items.list(conversation.id))) == 2
+    # The items themselves are as good.
+    again = answer(
+        api,
+        "text",
+        input=[{"role": "user", "content": "Hello"}, *response.output, {"role": "user", "content": "More"}],
+        store=False,
+    )
+    assert again.status == "completed"
+
+
+def test_what_is_not_stored_can_not_be_looked_at_while_it_streams() -> None:
+    with (
+        served(ScriptedEngine(Chunk("a"), None)) as url,
+        client(url).responses.create(model="scripted", input="Hi", store=False, stream=True) as stream,
+    ):
+        first: Any = next(iter(stream))
+        assert httpx.get(f"{url}/v1/responses/{first.response.id}").status_code == 404

@@ -10,7 +10,7 @@ import anthropic
 import httpx
 import pytest
 
-from tests.server.serving import CHAT, MESSAGES, RESPONSES, ScriptedEngine, asked, served
+from tests.server.serving import CHAT, HELLO, MESSAGES, RESPONSES, ScriptedEngine, asked, served
 from tests.surfaces import chat_grammar, messages_grammar, responses_grammar
 from unspool.constrained import Constraint
 from unspool.engines.base import Chunk, EngineError, Sampling

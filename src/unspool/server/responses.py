@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -19,7 +20,17 @@ from starlette.types import Scope
 
 from unspool.server.errors import describe, json_response
 from unspool.server.generation import Step
-from unspool.server.history import History, Stored, history_of, identified, keep, not_found, resolved, stored
+from unspool.server.history import (
+    History,
+    Stored,
+    history_of,
+    identified,
+    is_id,
+    keep,
+    not_found,
+    resolved,
+    stored,
+)
 from unspool.server.paging import page
 from unspool.server.routes import read_json
 from unspool.server.service import Service
@@ -50,12 +61,10 @@ class ResponsesApi:
 
     async def create(self, request: Request) -> Response:
         """``POST /v1/responses``."""
-        asked = await self._asked(request)
+        asked, history = await self._asked(request)
         model = self._service.resolve(asked.model)
-        history = await history_of(self._store, asked)
-        items = await resolved(self._store, asked.items, history)
         generation = await self._service.generate(
-            asked.conversation(history.items, items),
+            asked.conversation(history.items),
             asked.sampling,
             output=asked.output,
             reasoning_budget=asked.reasoning_budget,
@@ -64,7 +73,7 @@ class ResponsesApi:
         )
         token = uuid.uuid4().hex
         writer = ResponseStream(_head(asked, token, model), clock=time.time, style=asked.style)
-        answer = _Answer(self._store, asked, history, identified(items, token), writer)
+        answer = _Answer(self._store, asked, history, identified(asked.items, token), writer)
         if asked.stream:
             # What is wrong with the request shows before the answer begins: afterwards a status can't be sent.
             first = await begun(request.receive, generation.start(), self._service.settings.heartbeat)
@@ -79,7 +88,8 @@ class ResponsesApi:
     async def _stream(self, answer: _Answer, frames: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         writer = answer.writer
         name = writer.response()["id"]
-        self._running[name] = writer
+        if answer.asked.store:
+            self._running[name] = writer
         try:
             async with aclosing(frames):
                 async for data in frames:
@@ -88,15 +98,14 @@ class ResponsesApi:
                     if data:
                         yield data
         finally:
-            del self._running[name]
+            self._running.pop(name, None)
 
     async def input_tokens(self, request: Request) -> Response:
         """``POST /v1/responses/input_tokens``."""
-        asked = await self._asked(request)
+        asked, history = await self._asked(request)
         self._service.resolve(asked.model)
-        history = await history_of(self._store, asked)
-        conversation = asked.conversation(history.items, await resolved(self._store, asked.items, history))
-        count = await while_connected(request.receive, self._service.count_tokens(conversation))
+        counting = self._service.count_tokens(asked.conversation(history.items))
+        count = await while_connected(request.receive, counting)
         return json_response({"object": "response.input_tokens", "input_tokens": count})
 
     async def retrieve(self, request: Request) -> Response:
@@ -110,7 +119,7 @@ class ResponsesApi:
     async def delete(self, request: Request) -> Response:
         """``DELETE /v1/responses/{id}``."""
         name = request.path_params["response_id"]
-        if not name.startswith("resp_") or not await self._store.delete(name):
+        if not is_id(name, "resp") or not await self._store.delete(name):
             raise not_found("response", name)
         return json_response({"id": name, "object": "response", "deleted": True})
 
@@ -130,8 +139,13 @@ class ResponsesApi:
         found = await stored(self._store, request.path_params["response_id"])
         return json_response(page(found.input, request.query_params))
 
-    async def _asked(self, request: Request) -> ResponsesRequest:
-        return responses.decode(await read_json(request, self._service.settings.max_body))
+    async def _asked(self, request: Request) -> tuple[ResponsesRequest, History]:
+        """What is asked, with the items that it refers to, and what it goes on from."""
+        asked = responses.decode(await read_json(request, self._service.settings.max_body))
+        history = await history_of(self._store, asked)
+        items = await resolved(self._store, asked.items, "input", history)
+        instructions = await resolved(self._store, asked.instructions, "instructions", history)
+        return replace(asked, items=items, instructions=instructions), history
 
 
 class _Answer:
@@ -146,7 +160,7 @@ class _Answer:
         writer: ResponseStream,
     ) -> None:
         self._store = store
-        self._asked = asked
+        self.asked = asked
         self._history = history
         self._items = items
         self._kept = False
@@ -159,7 +173,7 @@ class _Answer:
         self._kept = True
         history = self._history
         found = Stored(self.writer.response(), self._items, history.responses, history.conversation)
-        await keep(self._store, self._asked, found)
+        await keep(self._store, self.asked, found)
 
 
 def _head(asked: ResponsesRequest, token: str, model: str) -> dict[str, Any]:

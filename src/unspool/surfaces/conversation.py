@@ -61,7 +61,7 @@ class Conversation:
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     continue_final: bool = False
     add_generation_prompt: bool = True
-    schema_paths: tuple[str, ...] = ()
+    schema_paths: tuple[str, ...] = field(default=(), compare=False)
 
     def schema_path(self, tool: Mapping[str, Any]) -> str:
         """The dotted path of the parameters of one of the tools (that very object)."""

@@ -83,13 +83,12 @@ class ResponsesRequest:
     stream: bool = False
     replay: str | None = None
 
-    def conversation(self, history: Iterable[Item] = (), items: Iterable[Item] | None = None) -> Conversation:
-        """Everything the prompt is made of.
+    def conversation(self, history: Iterable[Item] = ()) -> Conversation:
+        """Everything the prompt is made of, once references among the items are resolved.
 
-        ``items`` is the input with its references resolved. Instructions are those of this request: an earlier
-        response's are not carried over.
+        Instructions are those of this request: an earlier response's are not carried over.
         """
-        turns = turns_of([*self.instructions, *history, *(self.items if items is None else items)])
+        turns = turns_of([*self.instructions, *history, *self.items])
         if not turns:
             raise InvalidRequestError("`input` is empty, and there is nothing before it to answer.", "input")
         return Conversation(
