@@ -7,6 +7,7 @@ matter; how many may wait is bounded here. A client must send its body, and take
 from __future__ import annotations
 
 import asyncio
+from asyncio import current_task
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
@@ -71,38 +72,31 @@ _TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
 class _Watch:
     """Ends the wait for a step at a time of the event loop's clock, or when it is told to.
 
-    It is one timer for a whole generation, since one for each step (``asyncio.timeout``) costs more than a step;
-    so does asking each time which task waits. Hence the one who asks for the second step asks for all behind it.
+    It is one timer for a whole generation, since one for each step (``asyncio.timeout``) costs more than a step.
     """
 
-    __slots__ = ("_before", "_cancelled", "_task", "_timer", "expired", "waits")
+    __slots__ = ("_before", "_cancelled", "_timer", "expired", "waiting")
 
     def __init__(self, deadline: float | None) -> None:
         self._timer = None if deadline is None else asyncio.get_running_loop().call_at(deadline, self.expire)
-        self._cancelled = False
-        self._task: asyncio.Task[object] | None = None
+        self._cancelled: asyncio.Task[object] | None = None
         self._before = 0
         self.expired = False
-        self.waits = False
-        """Whether a step is waited for now, by the task that is watched."""
-
-    def watch(self) -> None:
-        """The running task is who waits from now on."""
-        self._task = task = asyncio.current_task()
-        assert task is not None
-        self._before = task.cancelling()
+        self.waiting: asyncio.Task[object] | None = None
+        """The task that waits for a step now, if one does."""
 
     def expire(self) -> None:
         """The time is over."""
         if not self.expired:
             self.expired = True
-            if self.waits and self._task is not None:
-                self._cancelled = True
-                self._task.cancel()
+            if (task := self.waiting) is not None:
+                self._cancelled, self._before = task, task.cancelling()
+                task.cancel()
 
     def ended(self) -> bool:
-        """Whether a cancellation is from here; whoever else cancels the task at the same time has precedence."""
-        return self._cancelled and self._task is not None and self._task.uncancel() <= self._before
+        """Whether a cancellation is from here; who else cancels the task before it hears of it has precedence."""
+        task = self._cancelled
+        return task is not None and task.uncancel() <= self._before
 
     def close(self) -> None:
         """Nobody waits any more."""
@@ -157,29 +151,23 @@ class Traffic:
     async def _followed(
         self, generation: Generation, steps: AsyncGenerator[Step, None], ticket: Ticket
     ) -> AsyncGenerator[Step, None]:
-        watch = self._watched(ticket)
+        watch, loop = self._watched(ticket), asyncio.get_running_loop()
         self.running += 1
         try:
             async with aclosing(steps):
-                begun = False
-                watch.watch()
-                watch.waits = not watch.expired
-                if not watch.waits:
+                if watch.expired:
                     raise self._why()
+                watch.waiting = current_task(loop)
                 async for step in steps:
-                    watch.waits = False
+                    watch.waiting = None
+                    if ticket.first_token is None:
+                        self._begin(ticket)
                     if (events := step[1]) and type(events[-1]) is Finish:
                         self._finish(ticket, events[-1])
-                    if begun:
-                        yield step
-                    else:
-                        begun = True
-                        self._begin(ticket)
-                        yield step
-                        watch.watch()
+                    yield step
                     if watch.expired:
                         raise self._why()
-                    watch.waits = True
+                    watch.waiting = current_task(loop)
         except asyncio.CancelledError:
             if watch.ended():
                 self._break(ticket, "error")
@@ -207,8 +195,6 @@ class Traffic:
         return watch
 
     def _begin(self, ticket: Ticket) -> None:
-        if ticket.first_token is not None:
-            return
         self.leave(ticket)
         ticket.first_token = _now() - ticket.arrived
         self.metrics.first_token.observe(ticket.first_token)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from unspool.engines.base import Sampling
+from unspool.surfaces.chat import decode_replay
 from unspool.surfaces.conversation import Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields
@@ -87,7 +88,7 @@ def decode(body: object) -> MessagesRequest:
         reasoning_budget=reasoning.budget,
         stream=fields.boolean("stream") or False,
         show_thinking=reasoning.shown,
-        replay=_replay(fields),
+        replay=decode_replay(fields),
     )
     _check_rest(fields)
     return request
@@ -105,11 +106,6 @@ def decode_count(body: object) -> CountRequest:
 def _check_rest(fields: Fields) -> None:
     fields.refuse(REFUSED)
     fields.report_unread(IGNORED)
-
-
-def _replay(fields: Fields) -> str | None:
-    name = (fields.mapping("metadata") or {}).get("replay")
-    return name if isinstance(name, str) and name else None
 
 
 def _conversation(fields: Fields, reasoning: ReasoningOptions) -> Conversation:
