@@ -142,6 +142,7 @@ def test_what_runs_ends_when_it_must() -> None:
 
         async def steps() -> AsyncGenerator[Step, None]:
             yield 0, []
+            yield 0, []
             await asyncio.Event().wait()
 
         def generation() -> Generation:
@@ -150,7 +151,8 @@ def test_what_runs_ends_when_it_must() -> None:
             return found
 
         followed = traffic.follow(generation())
-        assert await anext(followed) == (0, [])
+        # Whoever asks next need not be who asked before.
+        assert await anext(followed) == await asyncio.ensure_future(anext(followed)) == (0, [])
         waiting = asyncio.ensure_future(anext(followed))
         await asyncio.sleep(0)
         traffic.end()
