@@ -112,7 +112,7 @@ def decode(body: object) -> ChatRequest:
         stream=stream,
         include_usage=stream and _include_usage(fields),
         include_reasoning=reasoning.shown,
-        replay=_replay(fields),
+        replay=decode_replay(fields),
     )
     _refuse(fields)
     fields.report_unread(IGNORED)
@@ -136,9 +136,9 @@ def _include_usage(fields: Fields) -> bool:
     return options is not None and options.boolean("include_usage") is True
 
 
-def _replay(fields: Fields) -> str | None:
-    metadata = fields.mapping("metadata") or {}
-    name = metadata.get("replay")
+def decode_replay(fields: Fields) -> str | None:
+    """The recording that is asked for among the notes, which may say anything else."""
+    name = (fields.mapping("metadata") or {}).get("replay")
     return name if isinstance(name, str) and name else None
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from unspool.engines.base import Sampling
+from unspool.surfaces.chat import decode_replay
 from unspool.surfaces.conversation import Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields
@@ -87,7 +88,7 @@ def decode(body: object) -> MessagesRequest:
         reasoning_budget=reasoning.budget,
         stream=fields.boolean("stream") or False,
         show_thinking=reasoning.shown,
-        replay=_replay(fields),
+        replay=decode_replay(fields),
     )
     _check_rest(fields)
     return request
@@ -107,11 +108,6 @@ def _check_rest(fields: Fields) -> None:
     fields.report_unread(IGNORED)
 
 
-def _replay(fields: Fields) -> str | None:
-    name = (fields.mapping("metadata") or {}).get("replay")
-    return name if isinstance(name, str) and name else None
-
-
 def _conversation(fields: Fields, reasoning: ReasoningOptions) -> Conversation:
     turns = decode_turns(fields)
     tools = tuple(_tool(Fields(tool, f"tools[{i}]")) for i, tool in enumerate(fields.items("tools") or []))
@@ -126,6 +122,7 @@ def _conversation(fields: Fields, reasoning: ReasoningOptions) -> Conversation:
         template_kwargs=reasoning.template_kwargs,
         continue_final=continue_final,
         add_generation_prompt=not continue_final,
+        schema_paths=tuple(f"tools[{i}].input_schema" for i in range(len(tools))),
     )
 
 

@@ -69,6 +69,7 @@ class ResponsesRequest:
     instructions: tuple[Item, ...]
     sampling: Sampling
     tools: tuple[Mapping[str, Any], ...]
+    schema_paths: tuple[str, ...]
     tool_choice: ToolChoice
     parallel_tool_calls: bool
     template_kwargs: Mapping[str, Any]
@@ -82,13 +83,12 @@ class ResponsesRequest:
     stream: bool = False
     replay: str | None = None
 
-    def conversation(self, history: Iterable[Item] = (), items: Iterable[Item] | None = None) -> Conversation:
-        """Everything the prompt is made of.
+    def conversation(self, history: Iterable[Item] = ()) -> Conversation:
+        """Everything the prompt is made of, once references among the items are resolved.
 
-        ``items`` is the input with its references resolved. Instructions are those of this request: an earlier
-        response's are not carried over.
+        Instructions are those of this request: an earlier response's are not carried over.
         """
-        turns = turns_of([*self.instructions, *history, *(self.items if items is None else items)])
+        turns = turns_of([*self.instructions, *history, *self.items])
         if not turns:
             raise InvalidRequestError("`input` is empty, and there is nothing before it to answer.", "input")
         return Conversation(
@@ -97,13 +97,14 @@ class ResponsesRequest:
             tool_choice=self.tool_choice,
             parallel_tool_calls=self.parallel_tool_calls,
             template_kwargs=self.template_kwargs,
+            schema_paths=self.schema_paths,
         )
 
 
 def decode(body: object) -> ResponsesRequest:
     """Reads a request body; raises :class:`InvalidRequestError` naming the field that is wrong."""
     fields = Fields(body)
-    tools, shown, custom = _tools(fields)
+    tools, paths, shown, custom = _tools(fields)
     names = [tool["function"]["name"] for tool in tools]
     reasoning = decode_reasoning(fields)
     previous, conversation_id = _before(fields)
@@ -116,6 +117,7 @@ def decode(body: object) -> ResponsesRequest:
         instructions=_instructions(fields),
         sampling=sampling,
         tools=tools,
+        schema_paths=paths,
         tool_choice=decode_tool_choice(fields, names, flat=True),
         parallel_tool_calls=fields.boolean("parallel_tool_calls") is not False,
         template_kwargs=reasoning.template_kwargs,
@@ -233,12 +235,15 @@ def _include(fields: Fields) -> list[str]:
     return include
 
 
-Tools = tuple[tuple[Mapping[str, Any], ...], list[Mapping[str, Any]], frozenset[str]]
+Tools = tuple[tuple[Mapping[str, Any], ...], tuple[str, ...], list[Mapping[str, Any]], frozenset[str]]
 
 
 def _tools(fields: Fields) -> Tools:
-    """The tools as functions, as the response repeats them, and the names of the custom ones among them."""
+    """The tools as functions, where their parameters are, the tools as the response repeats them, and the names of
+    the custom ones among them.
+    """
     functions: list[Mapping[str, Any]] = []
+    paths: list[str] = []
     shown: list[Mapping[str, Any]] = []
     custom: set[str] = set()
     for i, entry in enumerate(fields.items("tools") or []):
@@ -256,8 +261,9 @@ def _tools(fields: Fields) -> Tools:
             log.warning("%s is left out: tools of type %r don't run here", tool.path, kind)
             continue
         functions.append(function)
+        paths.append(tool.at("parameters"))
         shown.append(repeated)
-    return tuple(functions), shown, frozenset(custom)
+    return tuple(functions), tuple(paths), shown, frozenset(custom)
 
 
 def _function(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
