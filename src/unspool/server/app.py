@@ -12,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from unspool.engines.base import Engine, EngineError
+from unspool.mcp.tools import ToolRunner
 from unspool.server import openapi, routes
 from unspool.server.conversations import ConversationsApi
 from unspool.server.errors import UnavailableError, on_error
@@ -28,19 +29,26 @@ from unspool.surfaces.errors import InvalidRequestError
 _ERRORS = (InvalidRequestError, UnavailableError, EngineError, ClientGoneError, HTTPException, Exception)
 
 
-def create_app(engine: Engine, settings: Settings | None = None, store: Store | None = None) -> Starlette:
+def create_app(
+    engine: Engine, settings: Settings | None = None, store: Store | None = None, runner: ToolRunner | None = None
+) -> Starlette:
     """Serves a started engine; engine and store are closed when the server shuts down.
 
-    Without a ``store``, responses and conversations are kept in memory.
-    Raises ``unspool.UnknownFormatError`` or ``BadTemplateError`` if the model can't be served like this.
+    Without a ``store``, responses and conversations are kept in memory. ``runner`` runs tools of MCP servers; it
+    is started and closed with the server. Raises ``unspool.UnknownFormatError`` or ``BadTemplateError`` if the
+    model can't be served like this.
     """
     settings = settings or Settings()
-    service = Service(engine, settings)
+    service = Service(engine, settings, runner)
     kept = store or SqliteStore()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        if runner is not None:
+            await runner.start()
         yield
+        if runner is not None:
+            await runner.close()
         await engine.close()
         await kept.close()
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,6 +21,8 @@ from unspool.server.generation import Generation, Step
 from unspool.server.metrics import Metrics
 from unspool.server.streams import ClientGoneError
 from unspool.surfaces.errors import InvalidRequestError
+
+T = TypeVar("T")
 
 GENERATING = frozenset({"/v1/chat/completions", "/v1/messages", "/v1/responses"})
 """The paths whose requests wait for the engine."""
@@ -100,7 +103,7 @@ class _Watch:
         if self._expired:
             raise _ExpiredError
 
-    async def next(self, steps: AsyncGenerator[Step, None]) -> Step | None:
+    async def next(self, steps: AsyncGenerator[T, None]) -> T | None:
         """The next step, ``None`` behind the last. Raises :class:`_ExpiredError`."""
         self._check()
         task = self._waiting = asyncio.current_task()
@@ -160,6 +163,19 @@ class Traffic:
         """The steps of a generation for the request of this task, counted, until its time is over."""
         ticket = _TICKET.get() or Ticket(_now())
         return self._followed(generation, generation.steps, ticket)
+
+    async def bounded(self, steps: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """The steps of what a request does besides generating, until its time is over."""
+        watch = self._watched(_TICKET.get() or Ticket(_now()))
+        try:
+            async with aclosing(steps):
+                while (step := await watch.next(steps)) is not None:
+                    yield step
+        except _ExpiredError:
+            raise self._why() from None
+        finally:
+            self._watches.discard(watch)
+            watch.close()
 
     async def _followed(
         self, generation: Generation, steps: AsyncGenerator[Step, None], ticket: Ticket

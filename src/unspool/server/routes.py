@@ -19,26 +19,31 @@ from starlette.types import Scope
 from unspool.engines.base import ModelInfo
 from unspool.message import Message
 from unspool.server.bodies import read_body
-from unspool.server.errors import describe, describe_for, json_response
-from unspool.server.generation import Generation, Step
+from unspool.server.errors import describe, describe_for, json_response, request_id_of
 from unspool.server.metrics import CONTENT_TYPE
 from unspool.server.service import Service
 from unspool.server.streams import EventStream, begun, while_connected
+from unspool.server.toolloop import Answer, LoopStep, Manners, answer
 from unspool.surfaces import chat
 from unspool.surfaces import messages as messages_surface
-from unspool.surfaces.chat_writer import HEARTBEAT, ChatStream, completion
+from unspool.surfaces.chat_writer import HEARTBEAT, ChatStream, completion, server_side
 from unspool.surfaces.errors import InvalidRequestError
 from unspool.surfaces.messages_writer import PING, MessageStream, message
+from unspool.surfaces.server_events import said_by_model
 
 
 async def chat_completions(request: Request) -> Response:
     """``POST /v1/chat/completions``."""
     service = _service(request)
-    asked = chat.decode(await read_json(request, service.settings.max_body))
+    asked = chat.decode(await read_json(request, service.settings.max_body), service.offer())
     model = service.resolve(asked.model)
-    generation = await service.generate(
+    generation = await answer(
+        service,
         asked.conversation,
         asked.sampling,
+        plan=asked.mcp,
+        # The texts of all turns are one text to the client.
+        manners=Manners(request_id_of(request.scope) or "", between="\n\n"),
         output=asked.output,
         reasoning_budget=asked.reasoning_budget,
         name=asked.replay or model,
@@ -60,11 +65,13 @@ async def chat_completions(request: Request) -> Response:
         writer = ChatStream(**identity, choices=asked.n, include_usage=asked.include_usage)
         return EventStream(_chat_frames(first, generation.steps, writer), heartbeat=lambda: HEARTBEAT, pause=pause)
     choices = await while_connected(request.receive, generation.events())
-    return json_response(completion([Message.from_events(events) for events in choices], **identity))
+    done = server_side(choices[0])
+    whole = [Message.from_events(said_by_model(events)) for events in choices]
+    return json_response(completion(whole, **identity, done=done))
 
 
 async def _chat_frames(
-    first: Awaitable[Step], steps: AsyncGenerator[Step, None], writer: ChatStream
+    first: Awaitable[LoopStep], steps: AsyncGenerator[LoopStep, None], writer: ChatStream
 ) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(steps):
@@ -82,11 +89,14 @@ async def _chat_frames(
 async def messages(request: Request) -> Response:
     """``POST /v1/messages``."""
     service = _service(request)
-    asked = messages_surface.decode(await read_json(request, service.settings.max_body))
+    asked = messages_surface.decode(await read_json(request, service.settings.max_body), service.offer())
     model = service.resolve(asked.model)
-    generation = await service.generate(
+    generation = await answer(
+        service,
         asked.conversation,
         asked.sampling,
+        plan=asked.mcp,
+        manners=Manners(request_id_of(request.scope) or "", pauses=True),
         output=asked.output,
         reasoning_budget=asked.reasoning_budget,
         name=asked.replay or model,
@@ -108,7 +118,7 @@ async def messages(request: Request) -> Response:
 
 
 async def _message_frames(
-    first: Awaitable[Step], generation: Generation, identity: dict[str, Any], scope: Scope
+    first: Awaitable[LoopStep], generation: Answer, identity: dict[str, Any], scope: Scope
 ) -> AsyncGenerator[bytes, None]:
     writer = MessageStream(**identity)
     try:
@@ -129,7 +139,7 @@ async def _message_frames(
 async def count_tokens(request: Request) -> Response:
     """``POST /v1/messages/count_tokens``."""
     service = _service(request)
-    asked = messages_surface.decode_count(await read_json(request, service.settings.max_body))
+    asked = messages_surface.decode_count(await read_json(request, service.settings.max_body), service.offer())
     service.resolve(asked.model)
     count = service.count_tokens(asked.conversation)
     return json_response({"input_tokens": await while_connected(request.receive, count)})

@@ -83,14 +83,15 @@ def exposed_name(catalogue: Catalogue | None, server: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolFilter:
-    """Some of a server's tools: those of these names, those that only read."""
+    """Some of a server's tools: those of these names, all but those, those that only read."""
 
     names: frozenset[str] | None = None
+    besides: frozenset[str] = frozenset()
     read_only: bool | None = None
 
     def matches(self, tool: McpTool) -> bool:
         """Whether a tool is one of them. That it only reads must be the operator's word."""
-        named = self.names is None or tool.name in self.names
+        named = (self.names is None or tool.name in self.names) and tool.name not in self.besides
         return named and self.read_only in (None, tool.read_only)
 
 
@@ -169,7 +170,7 @@ def _filter(fields: Fields, name: str) -> ToolFilter | None:
         raise fields.wrong(name, "a list of tool names or an object with `tool_names` and `read_only`")
     shape = Fields(value, fields.at(name))
     names = None if shape.get("tool_names") is None else _names(shape, "tool_names")
-    return ToolFilter(names, shape.boolean("read_only"))
+    return ToolFilter(names, read_only=shape.boolean("read_only"))
 
 
 def _names(fields: Fields, name: str) -> frozenset[str]:

@@ -15,10 +15,11 @@ from typing import Any
 
 from unspool.engines.base import Sampling
 from unspool.surfaces import custom_input
-from unspool.surfaces.chat import decode_sampling, decode_tool_choice
+from unspool.surfaces.chat import decode_sampling, decode_tool_choice, unasked
 from unspool.surfaces.conversation import Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields, show
+from unspool.surfaces.mcp_plan import McpPlan, Offer, ServerEntry, exposed_name, make_plan, read_entry
 from unspool.surfaces.output_format import OutputFormat, decode_output_format, read_response_format
 from unspool.surfaces.reasoning import EFFORTS, decode_reasoning
 from unspool.surfaces.responses_items import Item, decode_items, text_item, turns_of
@@ -61,7 +62,8 @@ class ResponsesRequest:
     ``items`` are the input, ``previous`` and ``conversation_id`` name what comes before it. ``output`` is what the
     text is held to, ``reasoning_budget`` the most reasoning tokens (``None``: any number). ``style`` is how the
     answer is written, ``echo`` the part of the response that repeats the request. ``replay`` names the recording
-    that must answer (``metadata.replay``; only the replay engine reads it).
+    that must answer (``metadata.replay``; only the replay engine reads it). ``mcp`` are the tools that the server
+    itself runs, as often as ``max_tool_calls`` (``None``: any number).
     """
 
     model: str | None
@@ -81,6 +83,8 @@ class ResponsesRequest:
     store: bool = True
     stream: bool = False
     replay: str | None = None
+    mcp: McpPlan | None = None
+    max_tool_calls: int | None = None
 
     def conversation(self, history: Iterable[Item] = (), items: Iterable[Item] | None = None) -> Conversation:
         """Everything the prompt is made of.
@@ -88,7 +92,11 @@ class ResponsesRequest:
         ``items`` is the input with its references resolved. Instructions are those of this request: an earlier
         response's are not carried over.
         """
-        turns = turns_of([*self.instructions, *history, *(self.items if items is None else items)])
+        catalogue = self.mcp.catalogue if self.mcp else None
+        turns = turns_of(
+            [*self.instructions, *history, *(self.items if items is None else items)],
+            lambda server, name: exposed_name(catalogue, server, name),
+        )
         if not turns:
             raise InvalidRequestError("`input` is empty, and there is nothing before it to answer.", "input")
         return Conversation(
@@ -100,10 +108,26 @@ class ResponsesRequest:
         )
 
 
-def decode(body: object) -> ResponsesRequest:
-    """Reads a request body; raises :class:`InvalidRequestError` naming the field that is wrong."""
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a request goes on from: an earlier response, a conversation, or nothing."""
+
+    previous: str | None = None
+    conversation_id: str | None = None
+
+
+def decode_before(body: object) -> Before:
+    """What a request goes on from, which is looked for before anything else; raises as :func:`decode` does."""
+    return Before(*_before(Fields(body)))
+
+
+def decode(body: object, offer: Offer | None = None) -> ResponsesRequest:
+    """Reads a request body; raises :class:`InvalidRequestError` naming the field that is wrong.
+
+    ``offer`` are the tools of MCP servers that there are for requests.
+    """
     fields = Fields(body)
-    tools, shown, custom = _tools(fields)
+    tools, shown, custom, plan = _tools(fields, offer)
     names = [tool["function"]["name"] for tool in tools]
     reasoning = decode_reasoning(fields)
     previous, conversation_id = _before(fields)
@@ -116,7 +140,7 @@ def decode(body: object) -> ResponsesRequest:
         instructions=_instructions(fields),
         sampling=sampling,
         tools=tools,
-        tool_choice=decode_tool_choice(fields, names, flat=True),
+        tool_choice=decode_tool_choice(fields, names, flat=True, plan=plan),
         parallel_tool_calls=fields.boolean("parallel_tool_calls") is not False,
         template_kwargs=reasoning.template_kwargs,
         style=Style(
@@ -133,6 +157,8 @@ def decode(body: object) -> ResponsesRequest:
         store=store,
         stream=fields.boolean("stream") or False,
         replay=metadata.get("replay") or None,
+        mcp=plan,
+        max_tool_calls=fields.integer("max_tool_calls", 0, 2**31 - 1),
     )
     _refuse(fields)
     fields.report_unread(IGNORED)
@@ -233,11 +259,14 @@ def _include(fields: Fields) -> list[str]:
     return include
 
 
-Tools = tuple[tuple[Mapping[str, Any], ...], list[Mapping[str, Any]], frozenset[str]]
+Tools = tuple[tuple[Mapping[str, Any], ...], list[Mapping[str, Any]], frozenset[str], McpPlan | None]
 
 
-def _tools(fields: Fields) -> Tools:
-    """The tools as functions, as the response repeats them, and the names of the custom ones among them."""
+def _tools(fields: Fields, offer: Offer | None) -> Tools:
+    """The tools as functions, as the response repeats them, the names of the custom ones among them, and those
+    that the server itself runs.
+    """
+    entries: list[ServerEntry] = []
     functions: list[Mapping[str, Any]] = []
     shown: list[Mapping[str, Any]] = []
     custom: set[str] = set()
@@ -250,14 +279,19 @@ def _tools(fields: Fields) -> Tools:
             function, repeated = _custom(tool)
             custom.add(repeated["name"])
         elif kind == "mcp":
-            raise unsupported(tool.path, "a tool of type 'mcp'")
+            # Whoever says nothing about approval is asked, in this API.
+            entries.append(read_entry(tool, otherwise="ask"))
+            shown.append(entries[-1].echo)
+            continue
         else:
             # Some clients always send the tools of their vendor's servers, and go on without them.
             log.warning("%s is left out: tools of type %r don't run here", tool.path, kind)
             continue
         functions.append(function)
         shown.append(repeated)
-    return tuple(functions), shown, frozenset(custom)
+    taken = {function["function"]["name"] for function in functions}
+    plan = make_plan(entries, unasked(fields, offer, entries), taken, on_failure="report")
+    return (*functions, *(plan.functions() if plan else ())), shown, frozenset(custom), plan
 
 
 def _function(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
