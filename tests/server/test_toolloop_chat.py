@@ -10,10 +10,9 @@ import httpx
 import openai
 import pytest
 
-from tests.server.serving import HELLO, WEATHER, ScriptedEngine, client, served
-from tests.server.toolrunner import FakeRunner, call, connected, running, tool
+from tests.server.serving import HELLO, WEATHER, client, served
+from tests.server.toolrunner import FakeRunner, call, connected, running, scripted, tool
 from tests.surfaces.chat_grammar import read_stream
-from unspool.engines.base import Chunk
 from unspool.engines.replay import Recording
 from unspool.mcp.tools import ToolResult
 from unspool.server.service import Settings
@@ -35,21 +34,6 @@ def streamed(api: openai.OpenAI, **options: Any) -> Any:
 
 
 both = pytest.mark.parametrize("answer", [whole, streamed])
-
-
-def scripted(*turns: str, finish: Any = "stop", tokens: int = 5) -> ScriptedEngine:
-    """An engine that writes these turns one after the other, and goes on with the last."""
-
-    class Turns(ScriptedEngine):
-        async def stream(self, prompt: Any, sampling: Any, constraint: Any = None) -> Any:
-            text = turns[min(len(self.prompts), len(turns) - 1)]
-            self.script = [
-                Chunk(text, finish_reason=finish, prompt_tokens=10, completion_tokens=tokens, cached_tokens=4)
-            ]
-            async for chunk in super().stream(prompt, sampling, constraint):
-                yield chunk
-
-    return Turns()
 
 
 @both

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import openai
 
-from tests.server.serving import client, served
-from unspool.engines.base import Engine
+from tests.server.serving import ScriptedEngine, client, served
+from unspool.engines.base import Chunk, Engine
 from unspool.engines.replay import Recording, ReplayEngine
 from unspool.mcp.tools import Catalogue, McpTool, Policy, ServerState, ToolResult, digest_of
 from unspool.server.service import Settings
@@ -116,3 +116,18 @@ def connected(runner: FakeRunner, *recordings: Recording, **options: Any) -> Ite
     """The official client of such a server."""
     with running(runner, *recordings, **options) as url, client(url) as api:
         yield api
+
+
+def scripted(*turns: str, finish: Any = "stop", tokens: int = 5) -> ScriptedEngine:
+    """An engine that writes these turns one after the other, and goes on with the last."""
+
+    class Turns(ScriptedEngine):
+        async def stream(self, prompt: Any, sampling: Any, constraint: Any = None) -> Any:
+            text = turns[min(len(self.prompts), len(turns) - 1)]
+            self.script = [
+                Chunk(text, finish_reason=finish, prompt_tokens=10, completion_tokens=tokens, cached_tokens=4)
+            ]
+            async for chunk in super().stream(prompt, sampling, constraint):
+                yield chunk
+
+    return Turns()

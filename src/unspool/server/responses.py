@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
 
@@ -16,17 +16,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from unspool.engines.base import ContextOverflowError
-from unspool.server.errors import describe, json_response
-from unspool.server.generation import Step
+from unspool.mcp.tools import McpTool
+from unspool.server.approvals import Approvals
+from unspool.server.errors import describe, json_response, request_id_of
 from unspool.server.history import History, Stored, history_of, identified, keep, not_found, resolved, stored
 from unspool.server.paging import page
 from unspool.server.routes import read_json
 from unspool.server.service import Service
 from unspool.server.storage import Store
 from unspool.server.streams import EventStream, while_connected
+from unspool.server.toolloop import Answer, LoopStep, Manners, begin
 from unspool.surfaces import responses
 from unspool.surfaces.errors import InvalidRequestError, unsupported
+from unspool.surfaces.mcp_plan import McpPlan
 from unspool.surfaces.responses import ResponsesRequest
+from unspool.surfaces.responses_items import Item
 from unspool.surfaces.responses_writer import ResponseStream
 
 
@@ -36,6 +40,7 @@ class ResponsesApi:
     def __init__(self, service: Service, store: Store) -> None:
         self._service = service
         self._store = store
+        self._approvals = Approvals(store)
         self._running: dict[str, ResponseStream] = {}
         one = "/v1/responses/{response_id}"
         self.routes = [
@@ -49,20 +54,23 @@ class ResponsesApi:
 
     async def create(self, request: Request) -> Response:
         """``POST /v1/responses``."""
-        asked = await self._asked(request)
+        asked, history = await self._asked(request)
         model = self._service.resolve(asked.model)
-        history = await history_of(self._store, asked)
         items = await resolved(self._store, asked.items, history)
+        token = uuid.uuid4().hex
+        plan, manners = await self._with_tools(asked, history.items, items, f"resp_{token}", request)
         with _own_words():
-            generation = await self._service.generate(
+            generation: Answer = await begin(
+                self._service,
                 asked.conversation(history.items, items),
                 asked.sampling,
+                plan=plan,
+                manners=manners,
                 output=asked.output,
                 reasoning_budget=asked.reasoning_budget,
                 name=asked.replay or model,
                 stream=asked.stream,
             )
-        token = uuid.uuid4().hex
         writer = ResponseStream(_head(asked, token, model), clock=time.time, style=asked.style)
         answer = _Answer(self._store, asked, history, identified(items, token), writer)
         if asked.stream:
@@ -78,8 +86,35 @@ class ResponsesApi:
         await answer.keep()
         return json_response(writer.response())
 
+    async def _with_tools(
+        self, asked: ResponsesRequest, before: Sequence[Item], items: Sequence[Item], name: str, request: Request
+    ) -> tuple[McpPlan | None, Manners]:
+        """The tools that the server runs for a response of this name, and what the client is told of them."""
+        offer = self._service.offer()
+        granted = await self._approvals.granted(items, before, offer.catalogue if offer else None)
+        plan = asked.mcp
+        if plan is None and offer is not None and granted:
+            plan = McpPlan({}, (), offer.catalogue)
+
+        async def ask(tool: McpTool, arguments: str) -> str:
+            return await self._approvals.ask(name, tool, arguments, stored=asked.store)
+
+        listed = {
+            item["server_label"]
+            for item in (*before, *items)
+            if item["type"] == "mcp_list_tools" and not item.get("error")
+        }
+        named = plan.named if plan else ()
+        return plan, Manners(
+            request_id_of(request.scope) or "",
+            ask=ask,
+            listed=[server for server in named if server.label not in listed],
+            granted=granted,
+            most_calls=asked.max_tool_calls,
+        )
+
     async def _stream(
-        self, answer: _Answer, first: Step, steps: AsyncGenerator[Step, None]
+        self, answer: _Answer, first: LoopStep, steps: AsyncGenerator[LoopStep, None]
     ) -> AsyncGenerator[bytes, None]:
         writer = answer.writer
         name = writer.response()["id"]
@@ -95,9 +130,8 @@ class ResponsesApi:
 
     async def input_tokens(self, request: Request) -> Response:
         """``POST /v1/responses/input_tokens``."""
-        asked = await self._asked(request)
+        asked, history = await self._asked(request)
         self._service.resolve(asked.model)
-        history = await history_of(self._store, asked)
         conversation = asked.conversation(history.items, await resolved(self._store, asked.items, history))
         with _own_words():
             count = await while_connected(request.receive, self._service.count_tokens(conversation))
@@ -134,8 +168,11 @@ class ResponsesApi:
         found = await stored(self._store, request.path_params["response_id"])
         return json_response(page(found.input, request.query_params))
 
-    async def _asked(self, request: Request) -> ResponsesRequest:
-        return responses.decode(await read_json(request, self._service.settings.max_body))
+    async def _asked(self, request: Request) -> tuple[ResponsesRequest, History]:
+        """The request, and what it goes on from: if that is not there, nothing else counts."""
+        body = await read_json(request, self._service.settings.max_body)
+        history = await history_of(self._store, responses.decode_before(body))
+        return responses.decode(body, self._service.offer()), history
 
 
 class _Answer:
@@ -175,7 +212,7 @@ def _head(asked: ResponsesRequest, token: str, model: str) -> dict[str, Any]:
 
 
 async def _frames(
-    first: Step, steps: AsyncGenerator[Step, None], writer: ResponseStream
+    first: LoopStep, steps: AsyncGenerator[LoopStep, None], writer: ResponseStream
 ) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(steps):

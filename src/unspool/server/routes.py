@@ -23,7 +23,7 @@ from unspool.server.errors import describe, describe_for, json_response, request
 from unspool.server.metrics import CONTENT_TYPE
 from unspool.server.service import Service
 from unspool.server.streams import EventStream, begun, while_connected
-from unspool.server.toolloop import Answer, LoopStep, Manners, answer
+from unspool.server.toolloop import Answer, LoopStep, Manners, begin
 from unspool.surfaces import chat
 from unspool.surfaces import messages as messages_surface
 from unspool.surfaces.chat_writer import HEARTBEAT, ChatStream, completion, server_side
@@ -37,7 +37,7 @@ async def chat_completions(request: Request) -> Response:
     service = _service(request)
     asked = chat.decode(await read_json(request, service.settings.max_body), service.offer())
     model = service.resolve(asked.model)
-    generation = await answer(
+    generation = await begin(
         service,
         asked.conversation,
         asked.sampling,
@@ -91,7 +91,7 @@ async def messages(request: Request) -> Response:
     service = _service(request)
     asked = messages_surface.decode(await read_json(request, service.settings.max_body), service.offer())
     model = service.resolve(asked.model)
-    generation = await answer(
+    generation = await begin(
         service,
         asked.conversation,
         asked.sampling,

@@ -111,7 +111,7 @@ class Manners:
     most_calls: int | None = None
 
 
-async def answer(
+async def begin(
     service: Service,
     conversation: Conversation,
     sampling: Sampling,
