@@ -19,6 +19,7 @@ from unspool.server.errors import UnavailableError, on_error
 from unspool.server.gate import Gate
 from unspool.server.limits import Limits
 from unspool.server.logs import AccessLog
+from unspool.server.mcp_routes import McpApi
 from unspool.server.middleware import ApiKey, RequestId
 from unspool.server.responses import ResponsesApi
 from unspool.server.service import Service, Settings
@@ -59,6 +60,7 @@ def create_app(
             Route("/v1/messages/count_tokens", routes.count_tokens, methods=["POST"]),
             *ResponsesApi(service, kept).routes,
             *ConversationsApi(kept, settings.max_body).routes,
+            *McpApi(service).routes,
             Route("/v1/models", routes.models),
             Route("/v1/models/{name:path}", routes.model),
             Route("/health", routes.health),

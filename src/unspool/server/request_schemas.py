@@ -39,6 +39,14 @@ _FUNCTION = _object(
     parameters=_said("object", "A JSON Schema of the arguments."),
     strict=_said("boolean", "Hold calls to the schema."),
 )
+_FUNCTION_TOOL = _object(["function"], type={"const": "function"}, function=_FUNCTION)
+_MCP_TOOL = _object(
+    ["type", "server_label"],
+    type={"const": "mcp"},
+    server_label={"type": "string", "description": "A server of the operator's.", "minLength": 1},
+    allowed_tools={"type": ["array", "object", "null"]},
+    require_approval={"type": ["string", "object", "null"]},
+)
 _CALL = _object(
     ["function"],
     id=_said("string"),
@@ -70,7 +78,7 @@ CHAT: Schema = {
         ["messages"],
         model=_MODEL,
         messages={"type": "array", "minItems": 1, "items": _CHAT_MESSAGE},
-        tools=_said("array", items=_object(["function"], type={"const": "function"}, function=_FUNCTION)),
+        tools=_said("array", items={"anyOf": [_FUNCTION_TOOL, _MCP_TOOL]}),
         tool_choice={
             "type": ["string", "object", "null"],
             "description": "`none`, `auto`, `required`, a function, or `allowed_tools`.",
@@ -121,6 +129,20 @@ CHAT: Schema = {
 }
 
 _BLOCKS: Schema = {"type": ["string", "array"], "items": _object(["type"], type={"type": "string"})}
+_CUSTOM_TOOL = _object(
+    ["name", "input_schema"],
+    name={"type": "string", "minLength": 1},
+    description=_said("string"),
+    input_schema={"type": "object"},
+    strict=_said("boolean", "Hold calls to the schema."),
+)
+_TOOLSET = _object(
+    ["type", "mcp_server_name"],
+    type={"const": "mcp_toolset"},
+    mcp_server_name={"type": "string", "description": "A server of the operator's.", "minLength": 1},
+    default_config=_said("object", "`enabled`."),
+    configs=_said("object", "The same for single tools, by their names."),
+)
 _COUNTED: dict[str, Schema] = {
     "model": _MODEL,
     "messages": {
@@ -131,14 +153,9 @@ _COUNTED: dict[str, Schema] = {
     "system": {"type": ["string", "array", "null"], "items": _object(["type"], type={"type": "string"})},
     "tools": _said(
         "array",
-        items=_object(
-            ["name", "input_schema"],
-            name={"type": "string", "minLength": 1},
-            description=_said("string"),
-            input_schema={"type": "object"},
-            strict=_said("boolean", "Hold calls to the schema."),
-        ),
+        items={"anyOf": [_CUSTOM_TOOL, _TOOLSET]},
     ),
+    "mcp_servers": _said("array", "Servers of the operator's, by `name`.", items=_object(["name"])),
     "tool_choice": _said(
         "object", required=["type"], properties={"type": {"enum": ["auto", "any", "tool", "none"]}}
     ),
@@ -164,5 +181,18 @@ MESSAGES: Schema = {
     "examples": [{"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 200}],
 }
 
-BODIES = {"/v1/chat/completions": CHAT, "/v1/messages": MESSAGES, "/v1/messages/count_tokens": COUNT}
+EXECUTE = _object(
+    ["name"],
+    name={"type": "string", "description": "The tool, as `GET /v1/mcp/tools` names it.", "minLength": 1},
+    server=_said("string", "Its server; `name` may be the server's own name of the tool then."),
+    arguments={"type": ["object", "string", "null"]},
+    approved=_said("boolean", "`true`: a user has agreed to this call."),
+)
+
+BODIES = {
+    "/v1/chat/completions": CHAT,
+    "/v1/messages": MESSAGES,
+    "/v1/messages/count_tokens": COUNT,
+    "/v1/mcp/execute": EXECUTE,
+}
 """The schema of each path that takes a body and has one."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from unspool.constrained import ConstraintError
 from unspool.events import ToolCallDelta, ToolCallEnd, ToolCallStart
@@ -84,10 +84,7 @@ class Call:
     def answer(self, result: ToolResult) -> ServerCallResult:
         """What the client is told of the result."""
         self.result = result
-        error = result.error
-        if result.is_error and error is None:
-            error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": result.text}]}
-        return ServerCallResult(self.start.index, self._shown, self.arguments, result.text, error)
+        return ServerCallResult(self.start.index, self._shown, self.arguments, result.text, error_of(result))
 
     def turn(self) -> Turn:
         """What the model reads of the result."""
@@ -170,6 +167,13 @@ async def run_tool(
         log.exception("A call of %s on the MCP server %s failed", tool.name, tool.server)
         return "error", failure("The tool could not be called; the server's log has the details.")
     return "error" if result.is_error else "ok", result
+
+
+def error_of(result: ToolResult) -> Mapping[str, Any] | None:
+    """A failed call's error, as the Responses API has it; ``None`` for one that went well."""
+    if result.error is not None or not result.is_error:
+        return result.error
+    return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": result.text}]}
 
 
 def failure(message: str, code: int = INVALID) -> ToolResult:
