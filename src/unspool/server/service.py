@@ -65,7 +65,7 @@ class Settings:
     shutdown_timeout: float = 10.0
     heartbeat: float | None = 15.0
     mcp_max_turns: int = 10
-    mcp_timeout: float = 60.0
+    mcp_timeout: float = 600.0
     mcp_time_limit: float | None = 600.0
     mcp_offer: Literal["always", "asked"] = "always"
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from unspool.mcp.names import exposed_names
 from unspool.mcp.tools import Catalogue, McpTool, Policy
 from unspool.surfaces.errors import InvalidRequestError
 from unspool.surfaces.fields import Fields
@@ -78,7 +79,7 @@ def exposed_name(catalogue: Catalogue | None, server: str, name: str) -> str:
     found = next((tool for tool in catalogue.of(server) if tool.name == name), None) if catalogue else None
     if found is not None:
         return found.exposed
-    return f"{server}__{name}" if server else name
+    return exposed_names([(server, name)])[server, name] if server else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,88 @@
+"""Tools of MCP servers: the flags of ``unspool serve`` that are about them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+if TYPE_CHECKING:
+    from unspool.mcp.tools import ToolRunner
+
+
+def mcp_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the flags; :func:`mcp_settings` and :func:`tool_runner` read them."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+_OPTIONS = (
+    click.option(
+        "--mcp-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A file of MCP servers whose tools the server runs for its clients, with `mcpServers` as other "
+        "products write it. Nothing else can start one.",
+    ),
+    click.option(
+        "--mcp-max-turns",
+        type=click.IntRange(min=1),
+        default=10,
+        show_default=True,
+        help="In how many turns of an answer such tools may run; the next has none.",
+    ),
+    click.option(
+        "--mcp-timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=600.0,
+        help="Seconds that a call of such a tool may take, whatever the file allows its server. [default: 600]",
+    ),
+    click.option(
+        "--mcp-offer",
+        type=click.Choice(["always", "asked"]),
+        default="always",
+        show_default=True,
+        help="Offer allowed tools to every request, unless the file says otherwise, or only to those that name "
+        "their server.",
+    ),
+)
+
+
+def mcp_settings(context: click.Context) -> dict[str, Any]:
+    """The flags as fields of :class:`unspool.server.service.Settings`.
+
+    Raises :class:`click.UsageError` for one that means nothing without a file.
+    """
+    options = context.params
+    if options["mcp_config"] is None:
+        for name in ("mcp_max_turns", "mcp_timeout", "mcp_offer"):
+            if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+                raise click.UsageError(f"--{name.replace('_', '-')} needs --mcp-config FILE.")
+    return {name: options[name] for name in ("mcp_max_turns", "mcp_timeout", "mcp_offer")}
+
+
+def tool_runner(path: Path | None) -> Callable[[], ToolRunner] | None:
+    """What makes a runner of a file's servers, within an event loop. Raises :class:`click.ClickException`."""
+    if path is None:
+        return None
+    try:
+        from unspool.mcp.config import load_config
+        from unspool.mcp.manager import Manager
+        from unspool.mcp.settings import McpConfigError
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("unspool"):
+            raise
+        raise click.ClickException(
+            f'--mcp-config needs the package {error.name}; run: pip install "unspool[mcp]"'
+        ) from None
+    try:
+        return partial(Manager, load_config(path, os.environ))
+    except McpConfigError as error:
+        raise click.ClickException(f"--mcp-config: {error}") from None
+    except OSError as error:
+        raise click.ClickException(f"--mcp-config: {path} can't be read: {error.strerror}.") from None
