@@ -35,7 +35,6 @@ REASONING_INCLUDE = "reasoning.encrypted_content"
 IGNORED = frozenset(
     {
         "client_metadata",
-        "max_tool_calls",
         "moderation",
         "prompt_cache_key",
         "prompt_cache_options",
