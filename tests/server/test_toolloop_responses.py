@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -400,3 +404,11 @@ def test_a_failure_in_a_later_turn_ends_the_response_as_failed() -> None:
         response = read_stream(raw(url, tools=[TIME]))
     assert response["status"] == "failed"
     assert [item.get("status") for item in response["output"]] == [None, "completed", "completed"]
+
+
+def test_the_example_of_the_page_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    with running(FakeRunner(tool("now")), LOOK, NOON) as url, redirect_stdout(StringIO()) as printed:
+        exec(compile(code.replace("http://127.0.0.1:8000", url), "mcp.md", "exec"), {})
+    assert printed.getvalue() == 'wants to call: now {"zone": "UTC"}\nsays: It is noon.\n'
