@@ -157,13 +157,16 @@ def test_a_name_that_is_no_tool_runs_nothing(written: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", ['{"zone": 1}', '{"zone": ["UTC"]}'])
-def test_arguments_that_do_not_fit_run_nothing(arguments: str) -> None:
+def test_arguments_that_do_not_fit_run_nothing(arguments: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "unspool.mcp.audit")
     engine = scripted(call("time__now", arguments), "I see.")
     runner = FakeRunner(tool("now"))
     with connected(runner, engine=engine) as api:
         whole(api)
     assert runner.ran == []
     assert "Error: The arguments do not fit the tool's schema. /zone: " in str(engine.prompts[1])
+    assert "tool='now'" in caplog.text
+    assert "outcome='invalid'" in caplog.text
 
 
 def test_a_failed_call_is_marked_for_the_model() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from unspool.constrained import ConstraintError
 from unspool.events import ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool.mcp.audit import Record
 from unspool.mcp.tools import McpTool, ToolResult, ToolRunner
 from unspool.message import ToolCall, is_object
 from unspool.server.metrics import Counter
@@ -134,7 +135,12 @@ class Calls:
 
     async def _result(self, call: Call) -> ToolResult:
         outcome, result = await self._outcome(call)
-        self._counter.add(1, call.tool.server if call.tool else "", outcome)
+        server, name = (call.tool.server, call.tool.name) if call.tool else ("", call.start.name)
+        self._counter.add(1, server, outcome)
+        if outcome in ("refused", "limit", "invalid"):
+            # What reaches the runner has its line from there.
+            record = Record(self._request_id, server, name, call.arguments)
+            record.write("invalid" if outcome == "invalid" else "refused", result.text)
         return result
 
     async def _outcome(self, call: Call) -> tuple[str, ToolResult]:
