@@ -15,6 +15,7 @@ from tests.mcp.files import written
 from tests.server.process import running
 from tests.server.serving import HELLO, client
 from tests.server.toolrunner import call
+from unspool.mcp.outside import Origin
 from unspool.server.service import Settings
 
 SERVER = '''
@@ -79,12 +80,13 @@ def test_a_tool_of_a_real_server_runs(recordings: Path, config: Path) -> None:
     ("args", "complaint"),
     [
         (["--mcp-config", "nowhere.json"], "'nowhere.json' does not exist"),
-        (["--mcp-config", "{broken}"], "--mcp-config: {broken}: is not JSON"),
+        (["--mcp-config", "{broken}"], "{broken}: is not JSON"),
         (["--mcp-config", "{empty}"], 'has no "mcpServers"'),
         (["--mcp-max-turns", "3"], "--mcp-max-turns needs --mcp-config FILE"),
         (["--mcp-timeout", "3"], "--mcp-timeout needs --mcp-config FILE"),
         (["--mcp-offer", "asked"], "--mcp-offer needs --mcp-config FILE"),
         (["--mcp-config", "{empty}", "--mcp-timeout", "0"], "--mcp-timeout"),
+        (["--mcp-allow-request-servers", "http://x.org"], "--mcp-allow-request-servers http://x.org: only https"),
     ],
 )
 def test_whatever_is_wrong_is_one_clear_line(
@@ -113,7 +115,7 @@ def test_a_missing_package_is_named(
     monkeypatch.delitem(sys.modules, "unspool.mcp.definitions", raising=False)
     result = run("serve", "--port", "0", "--recordings", recordings, "--mcp-config", config)
     assert result.exit_code == 1
-    assert 'needs the package mcp_types; run: pip install "unspool[mcp]"' in result.stderr
+    assert 'MCP needs mcp_types; run: pip install "unspool[mcp]"' in result.stderr
 
 
 def test_the_flags_are_the_servers_settings(
@@ -128,4 +130,16 @@ def test_the_flags_are_the_servers_settings(
     assert run("serve", "--port", "0", "--recordings", recordings, *flags).exit_code == 0
     ((settings, runner),) = served
     assert (settings.mcp_max_turns, settings.mcp_timeout, settings.mcp_offer) == (3, 2.0, "asked")
+    assert settings.mcp_request_origins == ()
     assert [server.name for server in runner.args[0].servers] == ["clock", "gone"]
+
+
+def test_requests_may_bring_servers_from_where_the_operator_says(
+    run: Run, recordings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[Settings] = []
+    monkeypatch.setattr("unspool.cli.serve._run", lambda engine, settings, *rest: served.append(settings))
+    monkeypatch.setattr("unspool.cli.serve._log_from", lambda level, form: None)
+    flags = ["--mcp-allow-request-servers", "https://mcp.example.com", "--mcp-timeout", "3"]
+    assert run("serve", "--port", "0", "--recordings", recordings, *flags).exit_code == 0
+    assert served[0].mcp_request_origins == (Origin("mcp.example.com"),)

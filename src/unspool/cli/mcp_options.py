@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from unspool.cli.mcp import load
+
 if TYPE_CHECKING:
+    from unspool.mcp.manager import Manager
+    from unspool.mcp.outside import Origin
     from unspool.mcp.tools import ToolRunner
 
 
@@ -50,6 +53,13 @@ _OPTIONS = (
         help="Offer allowed tools to every request, unless the file says otherwise, or only to those that name "
         "their server.",
     ),
+    click.option(
+        "--mcp-allow-request-servers",
+        multiple=True,
+        metavar="ORIGIN",
+        help="Where requests may bring MCP servers from: https://host, https://host:port or https://*.host. "
+        "[default: nowhere]",
+    ),
 )
 
 
@@ -59,30 +69,37 @@ def mcp_settings(context: click.Context) -> dict[str, Any]:
     Raises :class:`click.UsageError` for one that means nothing without a file.
     """
     options = context.params
-    if options["mcp_config"] is None:
+    origins = tuple(map(_origin, options["mcp_allow_request_servers"]))
+    if options["mcp_config"] is None and not origins:
         for name in ("mcp_max_turns", "mcp_timeout", "mcp_offer"):
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
                 raise click.UsageError(f"--{name.replace('_', '-')} needs --mcp-config FILE.")
-    return {name: options[name] for name in ("mcp_max_turns", "mcp_timeout", "mcp_offer")}
+    if origins:
+        _manager()
+    flags = {name: options[name] for name in ("mcp_max_turns", "mcp_timeout", "mcp_offer")}
+    return {**flags, "mcp_request_origins": origins}
+
+
+def _origin(text: str) -> Origin:
+    from unspool.mcp.outside import OutsideError, read_origin
+
+    try:
+        return read_origin(text)
+    except OutsideError as error:
+        raise click.UsageError(f"--mcp-allow-request-servers {text}: {error}.") from None
 
 
 def tool_runner(path: Path | None) -> Callable[[], ToolRunner] | None:
     """What makes a runner of a file's servers, within an event loop. Raises :class:`click.ClickException`."""
-    if path is None:
-        return None
+    return None if path is None else partial(_manager(), load(path))
+
+
+def _manager() -> type[Manager]:
+    """The class of managers. Raises :class:`click.ClickException` if the extra is not there."""
     try:
-        from unspool.mcp.config import load_config
         from unspool.mcp.manager import Manager
-        from unspool.mcp.settings import McpConfigError
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("unspool"):
             raise
-        raise click.ClickException(
-            f'--mcp-config needs the package {error.name}; run: pip install "unspool[mcp]"'
-        ) from None
-    try:
-        return partial(Manager, load_config(path, os.environ))
-    except McpConfigError as error:
-        raise click.ClickException(f"--mcp-config: {error}") from None
-    except OSError as error:
-        raise click.ClickException(f"--mcp-config: {path} can't be read: {error.strerror}.") from None
+        raise click.ClickException(f'MCP needs {error.name}; run: pip install "unspool[mcp]"') from None
+    return Manager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -262,7 +262,10 @@ class Limits:
         enter: Callable[[Ticket], None] | None = self.traffic.enter if queues else None
         token = _TICKET.set(ticket)
         try:
-            await self.app(scope, self._receiver(receive, ticket, enter), self._sender(send))
+            async with AsyncExitStack() as endings:
+                # What lives as long as its request, and must end however that does.
+                scope["state"]["endings"] = endings
+                await self.app(scope, self._receiver(receive, ticket, enter), self._sender(send))
         finally:
             _TICKET.reset(token)
             self.traffic.leave(ticket)

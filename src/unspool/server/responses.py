@@ -21,6 +21,7 @@ from unspool.server.approvals import Approvals
 from unspool.server.errors import describe, json_response, request_id_of
 from unspool.server.history import History, Stored, history_of, identified, keep, not_found, resolved, stored
 from unspool.server.paging import page
+from unspool.server.request_tools import RequestTools, tools_of
 from unspool.server.routes import read_json
 from unspool.server.service import Service
 from unspool.server.storage import Store
@@ -54,16 +55,17 @@ class ResponsesApi:
 
     async def create(self, request: Request) -> Response:
         """``POST /v1/responses``."""
-        asked, history = await self._asked(request)
+        asked, history, tools = await self._asked(request)
         model = self._service.resolve(asked.model)
         items = await resolved(self._store, asked.items, history)
         token = uuid.uuid4().hex
-        plan, manners = await self._with_tools(asked, history.items, items, f"resp_{token}", request)
+        plan, manners = await self._with_tools(asked, tools, history.items, items, f"resp_{token}", request)
         with _own_words():
             generation: Answer = await begin(
                 self._service,
                 asked.conversation(history.items, items),
                 asked.sampling,
+                runner=tools.runner,
                 plan=plan,
                 manners=manners,
                 output=asked.output,
@@ -87,10 +89,16 @@ class ResponsesApi:
         return json_response(writer.response())
 
     async def _with_tools(
-        self, asked: ResponsesRequest, before: Sequence[Item], items: Sequence[Item], name: str, request: Request
+        self,
+        asked: ResponsesRequest,
+        tools: RequestTools,
+        before: Sequence[Item],
+        items: Sequence[Item],
+        name: str,
+        request: Request,
     ) -> tuple[McpPlan | None, Manners]:
         """The tools that the server runs for a response of this name, and what the client is told of them."""
-        offer = self._service.offer()
+        offer = tools.offer
         granted = await self._approvals.granted(items, before, offer.catalogue if offer else None)
         plan = asked.mcp
         if plan is None and offer is not None and granted:
@@ -130,7 +138,7 @@ class ResponsesApi:
 
     async def input_tokens(self, request: Request) -> Response:
         """``POST /v1/responses/input_tokens``."""
-        asked, history = await self._asked(request)
+        asked, history, _ = await self._asked(request)
         self._service.resolve(asked.model)
         conversation = asked.conversation(history.items, await resolved(self._store, asked.items, history))
         with _own_words():
@@ -168,11 +176,14 @@ class ResponsesApi:
         found = await stored(self._store, request.path_params["response_id"])
         return json_response(page(found.input, request.query_params))
 
-    async def _asked(self, request: Request) -> tuple[ResponsesRequest, History]:
-        """The request, and what it goes on from: if that is not there, nothing else counts."""
+    async def _asked(self, request: Request) -> tuple[ResponsesRequest, History, RequestTools]:
+        """The request, what it goes on from, and its tools. If what it goes on from is not there, nothing else
+        counts.
+        """
         body = await read_json(request, self._service.settings.max_body)
         history = await history_of(self._store, responses.decode_before(body))
-        return responses.decode(body, self._service.offer()), history
+        tools = await tools_of(request, self._service, body)
+        return responses.decode(body, tools.offer), history, tools
 
 
 class _Answer:

@@ -21,6 +21,7 @@ from unspool.message import Message
 from unspool.server.bodies import read_body
 from unspool.server.errors import describe, describe_for, json_response, request_id_of
 from unspool.server.metrics import CONTENT_TYPE
+from unspool.server.request_tools import tools_of
 from unspool.server.service import Service
 from unspool.server.streams import EventStream, begun, while_connected
 from unspool.server.toolloop import Answer, LoopStep, Manners, begin
@@ -35,12 +36,15 @@ from unspool.surfaces.server_events import said_by_model
 async def chat_completions(request: Request) -> Response:
     """``POST /v1/chat/completions``."""
     service = _service(request)
-    asked = chat.decode(await read_json(request, service.settings.max_body), service.offer())
+    body = await read_json(request, service.settings.max_body)
+    tools = await tools_of(request, service, body)
+    asked = chat.decode(body, tools.offer)
     model = service.resolve(asked.model)
     generation = await begin(
         service,
         asked.conversation,
         asked.sampling,
+        runner=tools.runner,
         plan=asked.mcp,
         # The texts of all turns are one text to the client.
         manners=Manners(request_id_of(request.scope) or "", between="\n\n"),
@@ -89,12 +93,15 @@ async def _chat_frames(
 async def messages(request: Request) -> Response:
     """``POST /v1/messages``."""
     service = _service(request)
-    asked = messages_surface.decode(await read_json(request, service.settings.max_body), service.offer())
+    body = await read_json(request, service.settings.max_body)
+    tools = await tools_of(request, service, body)
+    asked = messages_surface.decode(body, tools.offer)
     model = service.resolve(asked.model)
     generation = await begin(
         service,
         asked.conversation,
         asked.sampling,
+        runner=tools.runner,
         plan=asked.mcp,
         manners=Manners(request_id_of(request.scope) or "", pauses=True),
         output=asked.output,
@@ -139,7 +146,8 @@ async def _message_frames(
 async def count_tokens(request: Request) -> Response:
     """``POST /v1/messages/count_tokens``."""
     service = _service(request)
-    asked = messages_surface.decode_count(await read_json(request, service.settings.max_body), service.offer())
+    body = await read_json(request, service.settings.max_body)
+    asked = messages_surface.decode_count(body, (await tools_of(request, service, body)).offer)
     service.resolve(asked.model)
     count = service.count_tokens(asked.conversation)
     return json_response({"input_tokens": await while_connected(request.receive, count)})

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import unspool
 from unspool.compat.following import DEFAULT_FORMAT
 from unspool.engines.base import CountsTokens, Engine, ModelInfo, Sampling
+from unspool.mcp.outside import Origin
 from unspool.mcp.tools import ToolRunner
 from unspool.server.constraints import ConstrainedTools, Demands, Held, hold
 from unspool.server.generation import ChunkReader, Generation, ParserLike
@@ -45,6 +46,7 @@ class Settings:
     ``mcp_max_turns`` is in how many turns of an answer tools of MCP servers may run, ``mcp_timeout`` how many
     seconds a call may take, and ``mcp_time_limit`` the seconds after which an answer gets no other turn with
     tools. ``mcp_offer`` says whether allowed tools are offered to requests that name no server.
+    ``mcp_request_origins`` is where MCP servers may be that requests bring themselves.
     """
 
     format: str | None = None
@@ -68,6 +70,7 @@ class Settings:
     mcp_timeout: float = 600.0
     mcp_time_limit: float | None = 600.0
     mcp_offer: Literal["always", "asked"] = "always"
+    mcp_request_origins: tuple[Origin, ...] = ()
 
 
 @runtime_checkable

@@ -30,7 +30,7 @@ from unspool.events import (
     ToolCallStart,
     Usage,
 )
-from unspool.mcp.tools import McpTool
+from unspool.mcp.tools import McpTool, ToolRunner
 from unspool.server.generation import Generation
 from unspool.server.service import Service
 from unspool.server.toolcalls import Call, Calls
@@ -116,6 +116,7 @@ async def begin(
     conversation: Conversation,
     sampling: Sampling,
     *,
+    runner: ToolRunner | None,
     plan: McpPlan | None,
     manners: Manners,
     **options: Any,
@@ -126,9 +127,9 @@ async def begin(
     ``options`` are those of :meth:`Service.generate`, which says what this raises.
     """
     generate: Generate = partial(service.generate, **options)
-    if plan is None or service.runner is None:
+    if plan is None or runner is None:
         return await generate(conversation, sampling)
-    loop = ToolLoop(service, generate, conversation, sampling, plan, manners)
+    loop = ToolLoop(service, runner, generate, conversation, sampling, plan, manners)
     await loop.prepare()
     return loop
 
@@ -153,13 +154,13 @@ class ToolLoop:
     def __init__(
         self,
         service: Service,
+        runner: ToolRunner,
         generate: Generate,
         conversation: Conversation,
         sampling: Sampling,
         plan: McpPlan,
         manners: Manners,
     ) -> None:
-        assert service.runner is not None
         settings = service.settings
         self._service = service
         self._generate = generate
@@ -168,7 +169,7 @@ class ToolLoop:
         self._plan = plan
         self._manners = manners
         self._calls = Calls(
-            service.runner,
+            runner,
             service.traffic.metrics.tool_calls,
             request_id=manners.request_id,
             seconds=settings.mcp_timeout,

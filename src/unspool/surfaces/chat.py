@@ -240,7 +240,7 @@ def _tools(
     for i, entry in enumerate(fields.items("tools") or []):
         tool = Fields(entry, f"tools[{i}]")
         if tool.get("type") == "mcp":
-            entries.append(read_entry(tool, otherwise="allow"))
+            entries.append(read_entry(tool, offer, otherwise="allow"))
         else:
             tools.append(_tool(tool, entry))
     if choices > 1:

@@ -12,17 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from unspool.mcp.names import exposed_names
+from unspool.mcp.policy import stricter
 from unspool.mcp.tools import Catalogue, McpTool, Policy
 from unspool.surfaces.errors import InvalidRequestError
 from unspool.surfaces.fields import Fields
 
 log = logging.getLogger(__name__)
 
-_STRICTNESS: Sequence[Policy] = ("allow", "ask", "deny")
 _BRINGS_A_SERVER = ("server_url", "connector_id", "tunnel_id")
 # A server's credentials are its operator's: whoever calls it through this server has none of their own.
 _CREDENTIALS = ("headers", "authorization")
-_IGNORED = frozenset({"server_description", "defer_loading", "allowed_callers", "type"})
+_IGNORED = frozenset(
+    {"server_description", "defer_loading", "allowed_callers", "type", "server_url", *_CREDENTIALS}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,12 @@ class Offer:
     """What a server has for a request: its tools at this moment.
 
     ``always`` offers allowed tools to requests that name no server, too, where their server is so configured.
+    ``brought`` are the labels of servers that the request has brought itself.
     """
 
     catalogue: Catalogue
     always: bool = True
+    brought: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +126,18 @@ class ServerEntry:
             own = "allow"
         if self.allowed is not None and not self.allowed.matches(tool):
             own = "deny"
-        return max(own, tool.policy, key=_STRICTNESS.index)
+        return stricter(own, tool.policy)
 
 
-def read_entry(tool: Fields, *, otherwise: Policy) -> ServerEntry:
+def read_entry(tool: Fields, offer: Offer | None = None, *, otherwise: Policy) -> ServerEntry:
     """An entry ``{"type": "mcp", ...}`` of a request's ``tools``.
 
     ``otherwise`` holds for tools about whose approval it says nothing.
     """
-    refuse_own_servers(tool, _BRINGS_A_SERVER)
+    is_brought = offer is not None and tool.get("server_label") in offer.brought
+    refuse_own_servers(tool, _BRINGS_A_SERVER[is_brought:])
     label = tool.required_string("server_label")
-    given = [name for name in _CREDENTIALS if tool.get(name) is not None]
+    given = [] if is_brought else [name for name in _CREDENTIALS if tool.get(name) is not None]
     if given:
         log.warning("%s: %s left out: a server's credentials are the operator's", tool.path, " and ".join(given))
     allowed = _filter(tool, "allowed_tools")

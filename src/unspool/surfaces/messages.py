@@ -143,7 +143,7 @@ def _conversation(
 
 
 def _tools(fields: Fields, offer: Offer | None) -> tuple[tuple[Mapping[str, Any], ...], McpPlan | None]:
-    servers = decode_servers(fields)
+    servers = decode_servers(fields, offer)
     toolsets: list[ServerEntry] = []
     tools: list[Mapping[str, Any]] = []
     for i, entry in enumerate(fields.items("tools") or []):

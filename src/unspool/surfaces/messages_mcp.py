@@ -9,19 +9,20 @@ import logging
 
 from unspool.surfaces.errors import unsupported
 from unspool.surfaces.fields import Fields
-from unspool.surfaces.mcp_plan import ServerEntry, ToolFilter, refuse_own_servers
+from unspool.surfaces.mcp_plan import Offer, ServerEntry, ToolFilter, refuse_own_servers
 
 log = logging.getLogger(__name__)
 
 
-def decode_servers(fields: Fields) -> list[ServerEntry]:
+def decode_servers(fields: Fields, offer: Offer | None) -> list[ServerEntry]:
     """The servers that ``mcp_servers`` names, with the tools that it lets be used."""
     entries = []
     for i, value in enumerate(fields.items("mcp_servers") or []):
         server = Fields(value, f"mcp_servers[{i}]")
-        refuse_own_servers(server, ("url",))
+        is_brought = offer is not None and server.get("name") in offer.brought
+        refuse_own_servers(server, () if is_brought else ("url",))
         label = server.required_string("name")
-        if server.get("authorization_token") is not None:
+        if not is_brought and server.get("authorization_token") is not None:
             log.warning("%s: authorization_token left out: credentials are the operator's", server.path)
         allowed = None
         configuration = server.fields("tool_configuration")

@@ -279,7 +279,7 @@ def _tools(fields: Fields, offer: Offer | None) -> Tools:
             custom.add(repeated["name"])
         elif kind == "mcp":
             # Whoever says nothing about approval is asked, in this API.
-            entries.append(read_entry(tool, otherwise="ask"))
+            entries.append(read_entry(tool, offer, otherwise="ask"))
             shown.append(entries[-1].echo)
             continue
         else:
