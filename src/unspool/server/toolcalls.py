@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
 
-from unspool.constrained import ConstraintError
 from unspool.events import ToolCallDelta, ToolCallEnd, ToolCallStart
 from unspool.mcp.audit import Record
 from unspool.mcp.tools import McpTool, ToolResult, ToolRunner
@@ -191,13 +191,12 @@ def argument_problem(tool: McpTool, arguments: str) -> str | None:
     """What is wrong with the arguments of a call, in words that let the model mend it."""
     if not is_object(arguments):
         return "The arguments are not a JSON object."
+    if find_spec("jsonschema") is None:
+        # The extra for MCP brings it; a runner of somebody's own judges by itself.
+        return None
     from unspool.constrained.validation import problems
 
-    try:
-        found = problems(arguments, [dict(tool.input_schema)])
-    except ConstraintError:
-        # Without jsonschema, the tool's own server judges.
-        return None
+    found = problems(arguments, [dict(tool.input_schema)])
     return f"The arguments do not fit the tool's schema. {' '.join(found)}" if found else None
 
 
