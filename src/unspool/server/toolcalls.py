@@ -29,8 +29,10 @@ Answered: TypeAlias = Literal["server", "client", "approval"]
 """Who answers a call: the server runs it, the client gets it, or the client is asked first."""
 
 # JSON-RPC's codes, as MCP uses them.
+FAILED = -32000
 INVALID = -32602
 TIMED_OUT = -32001
+_CODES = {"timeout": TIMED_OUT, "invalid_arguments": INVALID, "unknown_tool": INVALID}
 
 
 @dataclass(slots=True)
@@ -172,14 +174,27 @@ async def run_tool(
     except Exception:
         log.exception("A call of %s on the MCP server %s failed", tool.name, tool.server)
         return "error", failure("The tool could not be called; the server's log has the details.")
+    if result.is_error and (result.error or {}).get("type") == "timeout":
+        return "timeout", result
     return "error" if result.is_error else "ok", result
 
 
 def error_of(result: ToolResult) -> Mapping[str, Any] | None:
-    """A failed call's error, as the Responses API has it; ``None`` for one that went well."""
-    if result.error is not None or not result.is_error:
-        return result.error
-    return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": result.text}]}
+    """A failed call's error, as the Responses API has it; ``None`` for one that went well.
+
+    Of what a runner may say, the API knows an error of the tool, of the protocol, and of HTTP; the rest is one of
+    the protocol, with JSON-RPC's code.
+    """
+    if not result.is_error:
+        return None
+    error = result.error or {"type": "mcp_tool_execution_error"}
+    kind = error.get("type")
+    if kind == "mcp_tool_execution_error":
+        return {"type": kind, "content": error.get("content", [{"type": "text", "text": result.text}])}
+    code = error.get("code", _CODES.get(str(kind), FAILED))
+    if kind != "http_error":
+        kind = "mcp_protocol_error"
+    return {"type": kind, "code": code, "message": str(error.get("message", result.text))}
 
 
 def failure(message: str, code: int = INVALID) -> ToolResult:
