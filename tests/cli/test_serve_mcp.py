@@ -131,7 +131,7 @@ def test_the_flags_are_the_servers_settings(
     ((settings, runner),) = served
     assert (settings.mcp_max_turns, settings.mcp_timeout, settings.mcp_offer) == (3, 2.0, "asked")
     assert settings.mcp_request_origins == ()
-    assert [server.name for server in runner.args[0].servers] == ["clock", "gone"]
+    assert [state.name for state in runner.catalogue().servers] == ["clock", "gone"]
 
 
 def test_requests_may_bring_servers_from_where_the_operator_says(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,9 +88,9 @@ def _origin(text: str) -> Origin:
         raise click.UsageError(f"--mcp-allow-request-servers {text}: {error}.") from None
 
 
-def tool_runner(path: Path | None) -> Callable[[], ToolRunner] | None:
-    """What makes a runner of a file's servers, within an event loop. Raises :class:`click.ClickException`."""
-    return None if path is None else partial(_manager(), load(path))
+def tool_runner(path: Path | None) -> ToolRunner | None:
+    """What runs the tools of a file's servers; none is started. Raises :class:`click.ClickException`."""
+    return None if path is None else _manager()(load(path))
 
 
 def _manager() -> type[Manager]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -190,13 +189,13 @@ def serve(
     engine_name = _engine_name(context)
     try:
         settings = _settings(options, host, mcp_settings(context))
-        make_runner = tool_runner(options["mcp_config"])
+        tools = tool_runner(options["mcp_config"])
         with _listen(host, port) as listener:
             store = _store(store_name)
             load = ProgressBar("Loading")
             engine = _engine(engine_name, model, options, load)
             _log_from(log_level, log_format)
-            _run(engine, settings, store, make_runner, listener, load)
+            _run(engine, settings, store, tools, listener, load)
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn", "orjson", "jinja2"):
             raise
@@ -359,7 +358,7 @@ def _run(
     engine: Engine,
     settings: Settings,
     store: Store,
-    make_runner: Callable[[], ToolRunner] | None,
+    tools: ToolRunner | None,
     listener: socket.socket,
     load: ProgressBar,
 ) -> None:
@@ -375,7 +374,7 @@ def _run(
         with load:
             await engine.start()
         try:
-            app = create_app(engine, settings, store, make_runner() if make_runner else None)
+            app = create_app(engine, settings, store, tools)
         except (BadTemplateError, PluginError, unspool.UnknownFormatError, unspool.AmbiguousFormatError) as error:
             await engine.close()
             raise click.ClickException(str(error)) from None
