@@ -114,6 +114,8 @@ def test_in_the_responses_api_nothing_runs_without_a_word(brought: Brought) -> N
         ({"server_url": ["s3cret"]}, "tools[0].server_url"),
         ({"server_label": None}, "tools[0].server_label"),
         ({"server_label": "time"}, "tools[0].server_url"),
+        ({"server_label": "x" * 65}, "tools[0].server_label"),
+        ({"server_label": "x\n"}, "tools[0].server_label"),
         ({"headers": {"x": 1, "y": "s3cret"}}, "tools[0].headers"),
         ({"headers": {"x": "s3cret\r\ny: z"}}, "tools[0].headers"),
         ({"headers": {"Host": "s3cret"}}, "tools[0].headers"),
@@ -139,6 +141,17 @@ def test_a_name_that_leads_inside_is_not_followed(brought: Brought) -> None:
         answer = ask(url, "responses", tools=[{**BROUGHT, "server_url": "https://inside.example.com/"}])
     assert "leads to an address that is not public" in answer.json()["error"]["message"]
     assert brought.configs == []
+
+
+def test_labels_that_clients_choose_are_no_labels_of_metrics(brought: Brought) -> None:
+    """There would be no end of them."""
+    engine = scripted(call("clock__now") + call("time__now"), "It is noon.")
+    with running(FakeRunner(tool("now")), engine=engine, settings=ALLOWING) as url:
+        ask(url, "responses", tools=[BROUGHT])
+        metrics = httpx.get(f"{url}/metrics").text
+    assert 'unspool_mcp_calls_total{server="(request)",outcome="ok"} 1' in metrics
+    assert 'unspool_mcp_calls_total{server="time",outcome="ok"} 1' in metrics
+    assert "clock" not in metrics
 
 
 def test_there_is_a_limit(brought: Brought) -> None:

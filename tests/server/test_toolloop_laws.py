@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.server.serving import WEATHER
+from tests.server.serving import WEATHER, ScriptedEngine
 from tests.server.toolrunner import FakeRunner, call, scripted, tool
 from tests.surfaces import chat_grammar, messages_grammar, responses_grammar
 from unspool.engines.base import Sampling
 from unspool.mcp.tools import ToolResult
+from unspool.server.limits import EndedError
 from unspool.server.service import Service, Settings
-from unspool.server.toolloop import Manners, begin
+from unspool.server.toolloop import Answer, Manners, begin
 from unspool.surfaces.chat_writer import ChatStream
 from unspool.surfaces.conversation import Conversation, Turn
 from unspool.surfaces.fields import Fields
@@ -38,22 +42,27 @@ PIECES = [
 turns = st.lists(st.lists(st.sampled_from(PIECES), max_size=4).map("".join), min_size=1, max_size=5)
 
 
-def events_of(
-    runner: FakeRunner, written: list[str], finish: str, manners: Manners, tokens: int
-) -> list[AnyEvent]:
-    """What a loop says in which the model writes these turns."""
-    engine = scripted(*written, finish=finish)
+def loop_of(
+    runner: FakeRunner, engine: ScriptedEngine, manners: Manners, tokens: int = 100
+) -> tuple[Service, Callable[[], Awaitable[Answer]]]:
+    """A service, and what begins a loop of it, with the server's tools and one of the client's."""
     entry = read_entry(Fields({"type": "mcp", "server_label": "time"}, "tools[0]"), otherwise="allow")
     plan = make_plan([entry], Offer(runner.catalogue()), {"get_weather"})
     assert plan is not None
     conversation = Conversation((Turn("user", ("Hello",)),), (WEATHER, *plan.functions()))
+    service = Service(engine, Settings(format="hermes", mcp_max_turns=3), runner)
+    sampling = Sampling(max_tokens=tokens)
+    return service, partial(begin, service, conversation, sampling, runner=runner, plan=plan, manners=manners)
+
+
+def events_of(
+    runner: FakeRunner, written: list[str], finish: str, manners: Manners, tokens: int
+) -> list[AnyEvent]:
+    """What a loop says in which the model writes these turns."""
+    _, answering = loop_of(runner, scripted(*written, finish=finish), manners, tokens)
 
     async def run() -> list[AnyEvent]:
-        service = Service(engine, Settings(format="hermes", mcp_max_turns=3), runner)
-        answer = await begin(
-            service, conversation, Sampling(max_tokens=tokens), runner=runner, plan=plan, manners=manners
-        )
-        (events,) = await answer.events()
+        (events,) = await (await answering()).events()
         return list(events)
 
     return asyncio.run(run())
@@ -93,3 +102,20 @@ def test_every_stream_is_legal_and_only_what_may_run_runs(
     output = responses_grammar.read_stream(responses.write(events) + responses.close())["output"]
     done = [item for item in output if item["type"] == "mcp_call" and item["status"] in ("completed", "failed")]
     assert len(done) == len(results)
+
+
+def test_the_end_of_the_server_ends_its_tools() -> None:
+    runner = FakeRunner(*TOOLS)
+    runner.answers["now"] = runner.hang
+    service, answering = loop_of(runner, scripted(call("time__now")), Manners("req_1"))
+
+    async def run() -> None:
+        answer = await answering()
+        waiting = asyncio.ensure_future(answer.events())
+        assert await asyncio.to_thread(runner.waiting.wait, 10)
+        service.traffic.end()
+        with pytest.raises(EndedError):
+            await waiting
+
+    asyncio.run(run())
+    assert runner.cancelled.is_set()

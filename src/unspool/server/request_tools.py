@@ -22,6 +22,7 @@ from unspool.surfaces.errors import InvalidRequestError
 from unspool.surfaces.mcp_brought import BroughtServer, brought_servers
 from unspool.surfaces.mcp_plan import Offer
 
+LONGEST_LABEL = 64
 MOST_SERVERS = 8
 """How many servers a request may bring."""
 
@@ -90,6 +91,10 @@ async def tools_of(request: Request, service: Service, body: object) -> RequestT
 def _check_labels(brought: Sequence[BroughtServer], offer: Offer | None) -> None:
     own = {state.name for state in offer.catalogue.servers} if offer else set()
     for server in brought:
+        if not 0 < len(server.label) <= LONGEST_LABEL or not server.label.isprintable():
+            raise InvalidRequestError(
+                f"`{server.label_path}` must have 1 to {LONGEST_LABEL} printable characters.", server.label_path
+            )
         if server.label in own:
             raise InvalidRequestError(
                 f"`{server.path}`: there is a server {server.label!r} here already; choose another label.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
@@ -100,17 +100,25 @@ class Calls:
     """Runs the calls of one request.
 
     ``seconds`` is how long one may take, ``most`` how many may run at all (``None``: any number). ``counter``
-    counts them by server and outcome.
+    counts them by outcome and server, as far as it is one of ``labels``.
     """
 
     def __init__(
-        self, runner: ToolRunner, counter: Counter, *, request_id: str, seconds: float, most: int | None
+        self,
+        runner: ToolRunner,
+        counter: Counter,
+        *,
+        request_id: str,
+        seconds: float,
+        most: int | None,
+        labels: Iterable[str],
     ) -> None:
         self._runner = runner
         self._counter = counter
         self._request_id = request_id
         self._seconds = seconds
         self._most = most
+        self._labels = {"", *labels}
         self.ran = 0
 
     @property
@@ -138,7 +146,8 @@ class Calls:
     async def _result(self, call: Call) -> ToolResult:
         outcome, result = await self._outcome(call)
         server, name = (call.tool.server, call.tool.name) if call.tool else ("", call.start.name)
-        self._counter.add(1, server, outcome)
+        # Clients choose the labels of servers that they bring, without end.
+        self._counter.add(1, server if server in self._labels else "(request)", outcome)
         if outcome in ("refused", "limit", "invalid"):
             # What reaches the runner has its line from there.
             record = Record(self._request_id, server, name, call.arguments)

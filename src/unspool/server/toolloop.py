@@ -161,7 +161,7 @@ class ToolLoop:
         plan: McpPlan,
         manners: Manners,
     ) -> None:
-        settings = service.settings
+        settings, own = service.settings, service.offer()
         self._service = service
         self._generate = generate
         self._conversation = conversation
@@ -174,6 +174,7 @@ class ToolLoop:
             request_id=manners.request_id,
             seconds=settings.mcp_timeout,
             most=manners.most_calls,
+            labels=[state.name for state in own.catalogue.servers] if own else (),
         )
         self._most_turns = settings.mcp_max_turns
         self._rounds = 0

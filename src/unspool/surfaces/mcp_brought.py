@@ -18,9 +18,10 @@ _OURS = ("host", "content-length", "transfer-encoding", "connection")
 
 @dataclass(frozen=True, slots=True)
 class BroughtServer:
-    """A server that a request brings; ``path`` is where its URL stands in the request."""
+    """A server that a request brings; the paths are where its label and its URL stand in the request."""
 
     label: str
+    label_path: str
     path: str
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
@@ -54,7 +55,7 @@ def _server(server: Fields, label: str, url: str, token: str) -> BroughtServer:
     where = server.get(url)
     if not isinstance(where, str) or not where:
         raise _unusable(server, url, "a URL, as a string")
-    return BroughtServer(server.required_string(label), server.at(url), where, headers)
+    return BroughtServer(server.required_string(label), server.at(label), server.at(url), where, headers)
 
 
 def _headers(server: Fields) -> dict[str, str]:
