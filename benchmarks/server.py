@@ -108,7 +108,9 @@ def ours(tokens: int, delay: float, hold: bool) -> Any:
     """unspool's application; ``delay`` is the engine's seconds a token, ``hold`` is for answers that never end."""
     info = ModelInfo("replay", int(time.time()), 131_072)
     recording, _ = record(FAMILY, "a", tokens)
-    return create_app((Held if hold else Take)(recording, info, None, delay), Settings(format=FAMILY))
+    # Nobody is sent away: an answer that is a refusal costs next to nothing.
+    settings = Settings(format=FAMILY, max_waiting=1_000_000)
+    return create_app((Held if hold else Take)(recording, info, None, delay), settings)
 
 
 def bare(tokens: int, delay: float, hold: bool) -> Any:
@@ -167,7 +169,7 @@ class Cost:
     """One contestant answering some requests at once.
 
     ``cpu`` is microseconds of the server's CPU a token, ``first`` the median of the milliseconds from a request to
-    the first byte of its answer's body, ``size`` the bytes of an answer.
+    the first byte of its answer's body, ``size`` the bytes of the smallest answer.
     """
 
     cpu: float
@@ -235,7 +237,7 @@ async def one_pass(host: Host, surface: str, streams: int, rounds: int, tokens: 
         firsts += [reader.first.result() for reader in readers]
         sizes |= {reader.size for reader in readers}
     cpu = host.figures().cpu - before
-    return Cost(cpu / (streams * rounds * tokens) * 1e6, statistics.median(firsts) * 1e3, max(sizes))
+    return Cost(cpu / (streams * rounds * tokens) * 1e6, statistics.median(firsts) * 1e3, min(sizes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,19 @@ def test_a_busy_port_is_one_clear_line(run: Run, recordings: Path) -> None:
         (["--recordings", "{recordings}", "--host", "no.such.host.invalid"], "--host no.such.host.invalid"),
         (["--port", "70000"], "--port"),
         (["--delay", "-1"], "--delay"),
+        *(
+            ([flag, value], f"'{flag}': {value} is not a number of seconds from 0 to 100,000,000")
+            for flag in ("--delay", "--time-limit", "--idle-timeout", "--shutdown-timeout", "--heartbeat")
+            for value in ("nan", "inf", "-1", "1e9")
+        ),
+        (["--delay", "soon"], "'soon' is not a valid float"),
+        *(
+            ([flag, value], f"Invalid value for '{flag}'")
+            for flag in ("--api-key", "--alias", "--store", "--allow-host", "--allow-origin")
+            for value in ("", " ")
+        ),
+        (["--api-key", " secret"], "it begins or ends with whitespace, which clients can't send"),
+        (["--recordings", "{recordings}", "--store", "redis:localhost"], "redis://"),
         (["--engine", "vllm"], "--engine"),
         (["--constrain-tools", "all"], "--constrain-tools"),
         (["--colour", "red"], "--colour"),

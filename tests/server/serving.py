@@ -20,6 +20,7 @@ from unspool.server.app import create_app
 from unspool.server.service import Settings
 from unspool.server.storage import Store
 
+CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 WEATHER: Any = {
     "type": "function",
@@ -32,6 +33,12 @@ WEATHER: Any = {
         },
     },
 }
+
+
+def asked(path: str) -> dict[str, object]:
+    """The body of a request for a stream of one of the three APIs."""
+    said = {"input": HELLO} if path == RESPONSES else {"messages": HELLO, "max_tokens": 9}
+    return {**said, "stream": True}
 
 
 @contextmanager

@@ -93,7 +93,12 @@ TOOL = {**FUNCTION, "parameters": {"type": "object", "properties": {"a": UNENFOR
 
 @pytest.mark.parametrize(
     ("demand", "param"),
-    [({"text": {"format": FORMAT}}, "text.format.schema"), ({"tools": [TOOL]}, "tools[0].parameters")],
+    [
+        ({"text": {"format": FORMAT}}, "text.format.schema"),
+        ({"tools": [TOOL]}, "tools[0].parameters"),
+        # What is left out counts, too.
+        ({"tools": [{"type": "web_search"}, TOOL]}, "tools[1].parameters"),
+    ],
 )
 def test_what_cant_be_held_to_is_refused_by_its_own_name(api: openai.OpenAI, demand: Any, param: str) -> None:
     for stream in (True, False):

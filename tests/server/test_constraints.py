@@ -307,7 +307,8 @@ def test_a_grammar_that_can_not_go_on_is_the_requests_fault(monkeypatch: pytest.
 
 
 def test_a_limit_that_is_met_while_writing_is_no_failure_of_the_engine() -> None:
-    status, body = describe(ConstraintFailedError("The grammar can't go on here: too many items."))
+    chat = {"path": "/v1/chat/completions"}
+    status, body = describe(chat, ConstraintFailedError("The grammar can't go on here: too many items."))
     assert status == 400
     assert body["error"]["code"] == "invalid_grammar"
     assert "can't be held any longer to what is demanded" in str(body["error"]["message"])

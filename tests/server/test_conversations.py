@@ -68,3 +68,15 @@ def test_conversations_say_what_is_wrong(api: openai.OpenAI) -> None:
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
     for name in (f"conv_{'0' * 32}", "resp_x"):
         assert httpx.post(f"{url}/{name}/items", json={"items": [message]}).status_code == 404
+
+
+def test_a_conversation_takes_the_items_that_are_referred_to(api: openai.OpenAI) -> None:
+    said = whole(api, "text").output[0]
+    refer: Any = [{"type": "item_reference", "id": said.id}]
+    conversation = api.conversations.create(items=refer)
+    api.conversations.items.create(conversation.id, items=refer)
+    found = list(api.conversations.items.list(conversation.id))
+    assert [(item.type, item.id) for item in found] == [("message", said.id)] * 2
+    with pytest.raises(openai.BadRequestError, match="not stored") as caught:
+        api.conversations.create(items=[{"type": "item_reference", "id": "msg_1"}])
+    assert caught.value.param == "items[0].id"

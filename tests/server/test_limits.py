@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import threading
+import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -15,8 +17,9 @@ import openai
 import pytest
 
 from tests.server.serving import HELLO, ScriptedEngine, client, served
+from unspool import Finish, Parser, get_format
 from unspool.engines.base import Chunk
-from unspool.server.generation import Generation, Step
+from unspool.server.generation import ChunkReader, Generation, Step
 from unspool.server.limits import EndedError, Traffic
 from unspool.server.service import Settings
 
@@ -139,6 +142,7 @@ def test_what_runs_ends_when_it_must() -> None:
 
         async def steps() -> AsyncGenerator[Step, None]:
             yield 0, []
+            yield 0, []
             await asyncio.Event().wait()
 
         def generation() -> Generation:
@@ -147,7 +151,8 @@ def test_what_runs_ends_when_it_must() -> None:
             return found
 
         followed = traffic.follow(generation())
-        assert await anext(followed) == (0, [])
+        # Whoever asks next need not be who asked before.
+        assert await anext(followed) == await asyncio.ensure_future(anext(followed)) == (0, [])
         waiting = asyncio.ensure_future(anext(followed))
         await asyncio.sleep(0)
         traffic.end()
@@ -158,3 +163,75 @@ def test_what_runs_ends_when_it_must() -> None:
             await anext(later)
 
     asyncio.run(run())
+
+
+def logged(caplog: pytest.LogCaptureFixture, path: str = CHAT) -> dict[str, object]:
+    """The fields of the only line about a request to this path, once it is there."""
+    for _ in range(2000):
+        found: list[dict[str, object]] = [getattr(record, "fields", {}) for record in caplog.records]
+        if line := [fields for fields in found if fields.get("path") == path]:
+            return line[0]
+        time.sleep(0.01)
+    raise AssertionError("the request was not logged")
+
+
+def counted(url: str) -> set[str]:
+    """The lines of the metrics that are not zero."""
+    return {line for line in httpx.get(f"{url}/metrics").text.splitlines() if not line.endswith(" 0")}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_who_hangs_up_in_the_queue_is_nowhere_an_error(stream: bool, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    engine = Gated()
+    body = json.dumps({"messages": HELLO, "stream": stream})
+    head = f"POST {CHAT} HTTP/1.1\nhost: x\ncontent-length: {len(body)}\n\n{body}"
+    with served(engine, Settings(max_waiting=1)) as url:
+        with connected(url, head):
+            assert engine.waiting.wait(20)
+            assert "unspool_requests_waiting 1" in counted(url)
+        line = logged(caplog)
+        metrics = counted(url)
+        engine.opened.set()
+        assert httpx.post(url + CHAT, json={"messages": HELLO}).status_code == 200
+    assert (line["status"], line["finish_reasons"], line["first_token_seconds"]) == (499, ["aborted"], None)
+    assert 'unspool_generations_total{reason="aborted"} 1' in metrics
+    assert f'unspool_requests_total{{path="{CHAT}",status="499"}} 1' in metrics
+    assert not [
+        line for line in metrics if line.startswith(("unspool_requests_waiting", "unspool_generations_running"))
+    ]
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
+
+
+def test_who_hangs_up_before_the_request_is_there_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    head = f"POST {CHAT} HTTP/1.1\nhost: x\ncontent-length: 9\n\n{{"
+    with served(ScriptedEngine(DONE), Settings(max_waiting=1)) as url:
+        with connected(url, head):
+            pass
+        line = logged(caplog)
+        assert f'unspool_requests_total{{path="{CHAT}",status="499"}} 1' in counted(url)
+    assert line["status"] == 499
+    assert "finish_reasons" not in line
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
+
+
+def test_who_hangs_up_behind_the_finish_did_not_abort(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> list[str]:
+        traffic = Traffic(max_waiting=1)
+        generation = Generation([chunks()], [ChunkReader(Parser(get_format("hermes")), by_tokens=False)])
+        followed = traffic.follow(generation)
+        async for _, events in followed:
+            if isinstance(events[-1], Finish):
+                break
+        await followed.aclose()
+        return [
+            line for line in traffic.metrics.text().splitlines() if line.startswith("unspool_generations_total")
+        ]
+
+    async def chunks() -> AsyncGenerator[Chunk, None]:
+        yield Chunk("a")
+        yield DONE
+        await asyncio.Event().wait()
+
+    assert asyncio.run(run()) == ['unspool_generations_total{reason="stop"} 1']

@@ -100,8 +100,17 @@ def test_a_line_outside_of_requests_has_no_id_and_is_one_line() -> None:
     assert "request_id" not in json.loads(JsonFormatter().format(record))
     forged = logging.LogRecord("a.b", logging.WARNING, "", 0, "field %s", ("a\r\nERROR: b",), None)
     assert TextFormatter().format(forged) == r"WARNING: field a\r\nERROR: b"
+    odd = logging.LogRecord(
+        "a.b", logging.WARNING, "", 0, "%s", ("\x1b[31m\x00\x85\x9b\u2028\u202e\ud800é",), None
+    )
+    assert TextFormatter().format(odd) == r"WARNING: \x1b[31m\x00\x85\x9b\u2028\u202e\ud800é"
+    assert json.loads(JsonFormatter().format(odd))["message"] == odd.getMessage()
+    assert JsonFormatter().format(odd).isascii()
     try:
-        raise ValueError("wrong")
+        raise ValueError("told\r\nERROR: forged\nwrong")
     except ValueError:
         record.exc_info = sys.exc_info()
-    assert TextFormatter().format(record).endswith("ValueError: wrong")
+    first, *behind = TextFormatter().format(record).split("\n")
+    assert first == "WARNING: x 1"
+    assert behind[-3:] == [r"    ValueError: told\r", "    ERROR: forged", "    wrong"]
+    assert all(line.startswith("    ") for line in behind)

@@ -14,9 +14,9 @@ from starlette.routing import Route
 from tests.server.serving import HELLO, ScriptedEngine, served
 from unspool.server.app import create_app
 from unspool.server.openapi import document
-from unspool.server.request_schemas import BODIES, CHAT, COUNT, MESSAGES
+from unspool.server.request_schemas import BODIES, CHAT, COUNT, MESSAGES, RESPONSES
 from unspool.server.service import Settings
-from unspool.surfaces import chat, messages
+from unspool.surfaces import chat, messages, responses
 from unspool.surfaces.errors import InvalidRequestError
 
 APP = create_app(ScriptedEngine())
@@ -43,6 +43,13 @@ def test_a_route_that_nobody_described_is_there_all_the_same() -> None:
     operation = found["paths"]["/v1/new/{id}"]["delete"]
     assert operation["summary"] == "New thing"
     assert [parameter["name"] for parameter in operation["parameters"]] == ["id"]
+
+
+def test_every_body_is_described() -> None:
+    posts = {path for path, methods in DOCUMENT["paths"].items() if "requestBody" in methods.get("post", {})}
+    without = {path for path, methods in DOCUMENT["paths"].items() if "post" in methods} - posts
+    assert posts == set(BODIES)
+    assert without == {"/v1/responses/{response_id}/cancel"}
 
 
 def test_the_document_is_served(url: str) -> None:
@@ -74,18 +81,25 @@ class Asked(dict[str, Any]):
 NOT_TAKEN = {
     *chat.REFUSED,
     *messages.REFUSED,
+    *responses.REFUSED,
     *("separate_reasoning", "reasoning_format", "logprobs", "top_logprobs", "structural_tag"),
 }
 
 
 @pytest.mark.parametrize(
     ("decode", "schema"),
-    [(chat.decode, CHAT), (messages.decode, MESSAGES), (messages.decode_count, COUNT)],
+    [
+        (chat.decode, CHAT),
+        (messages.decode, MESSAGES),
+        (messages.decode_count, COUNT),
+        (responses.decode, RESPONSES),
+    ],
 )
 def test_schemas_have_the_fields_that_decoders_read(
     decode: Callable[[object], object], schema: dict[str, Any]
 ) -> None:
-    body = Asked({"messages": HELLO, "max_tokens": 9, "stream": True})
+    asked = {"input": "Hello"} if decode is responses.decode else {"messages": HELLO, "max_tokens": 9}
+    body = Asked({**asked, "stream": True})
     decode(body)
     assert body.names - NOT_TAKEN == set(schema["properties"])
 
@@ -116,6 +130,13 @@ def test_schemas_are_schemas_and_their_examples_hold(schema: dict[str, Any]) -> 
         (messages.decode, MESSAGES, {"messages": HELLO}),
         (messages.decode, MESSAGES, {"messages": HELLO, "max_tokens": 1, "tools": [{"name": "a"}]}),
         (messages.decode, MESSAGES, {"messages": [{"role": "tool", "content": "a"}], "max_tokens": 1}),
+        (responses.decode, RESPONSES, {"input": HELLO, "metadata": {"a": "b"}, "truncation": None}),
+        (responses.decode, RESPONSES, {"input": "a", "conversation": {"id": "conv_1"}, "store": False}),
+        (responses.decode, RESPONSES, {"input": "a", "conversation": {}}),
+        (responses.decode, RESPONSES, {"input": "a", "metadata": {"a": 1}}),
+        (responses.decode, RESPONSES, {"input": [{"role": "tool", "content": "a"}]}),
+        (responses.decode, RESPONSES, {"input": "a", "tools": [{"name": "a"}]}),
+        (responses.decode, RESPONSES, {"input": "a", "max_tool_calls": -1}),
     ],
 )
 def test_schemas_agree_with_decoders(

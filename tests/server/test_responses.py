@@ -7,18 +7,19 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import openai
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses import Response, ResponseCompletedEvent, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from tests.server.serving import WEATHER as CHAT_WEATHER
 from tests.server.serving import ScriptedEngine, client, served
 from tests.server.test_chat import RECORDINGS
 from tests.surfaces.responses_grammar import events_of, read_stream
-from unspool.engines.base import Chunk, ContextOverflowError
+from unspool.engines.base import Chunk, ContextOverflowError, EngineError
 from unspool.engines.replay import Recording, ReplayEngine
 from unspool.server.service import Settings
 from unspool.server.storage import SqliteStore
@@ -415,6 +416,33 @@ def test_items_can_be_referred_to_by_id() -> None:
     assert engine.prompts == ["<user>Hello", "<user>Hello<assistant>ok<user>More"]
 
 
+def test_instructions_can_refer_to_items_too() -> None:
+    engine = ScriptedEngine(Chunk("ok", finish_reason="stop"), template=PLAIN)
+    with served(engine) as url:
+        api = client(url)
+        first = whole(api, "scripted")
+        refer: Any = [{"type": "item_reference", "id": first.output[0].id}]
+        whole(api, "scripted", instructions=refer)
+        with pytest.raises(openai.BadRequestError, match="not stored") as caught:
+            whole(api, "scripted", instructions=[{"type": "item_reference", "id": "msg_1"}])
+        assert caught.value.param == "instructions[0].id"
+    assert engine.prompts[1] == "<assistant>ok<user>Hello"
+
+
+@pytest.mark.parametrize("name", ["resp_\0", "resp_\ud800", "conv_1", "", "resp_é"])
+def test_no_id_is_too_odd_to_be_unknown(url: str, name: str) -> None:
+    body = json.dumps({"model": "text", "input": "Hi", "previous_response_id": name or "resp_"})
+    answer = httpx.post(f"{url}/v1/responses", content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "previous_response_not_found")
+    body = json.dumps({"model": "text", "input": "Hi", "conversation": name.replace("resp", "conv") or "conv_"})
+    answer = httpx.post(f"{url}/v1/responses", content=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (404, "conversation")
+    odd = quote(name.encode("utf-8", "surrogatepass"))
+    assert httpx.get(f"{url}/v1/responses/{odd or 'x'}").status_code == 404
+    assert httpx.delete(f"{url}/v1/responses/{odd or 'x'}").status_code == 404
+    assert httpx.get(f"{url}/v1/conversations/{odd or 'x'}").status_code == 404
+
+
 def test_input_tokens_are_counted_before_anything_is_generated(api: openai.OpenAI) -> None:
     response = whole(api, "text", instructions="Be brief.")
     counted = api.responses.input_tokens.count(model="text", input="Hello", instructions="Be brief.")
@@ -437,12 +465,22 @@ def test_a_store_outlives_its_server(tmp_path: Path) -> None:
 def test_a_store_that_fails_does_not_take_the_answer_away(caplog: pytest.LogCaptureFixture) -> None:
     store = SqliteStore()
     with served(ReplayEngine([Recording("text", "Hello!")]), store=store) as url:
-        asyncio.run(store._run(lambda: store._database.execute("DROP TABLE entries")))
+        asyncio.run(store._run(lambda: store._database.execute("DROP TABLE records")))
         assert whole(client(url), "text").output_text == "Hello!"
         assert "is not stored" in caplog.text
-        with pytest.raises(openai.InternalServerError, match="The store failed") as caught:
+        last = list(client(url).responses.create(model="text", input="Hi", stream=True))[-1]
+        assert isinstance(last, ResponseCompletedEvent)
+        assert last.response.output_text == "Hello!"
+        caplog.clear()
+        with pytest.raises(openai.InternalServerError, match="The store of responses") as caught:
             client(url).conversations.create()
-        assert caught.value.code == "store_error"
+        with pytest.raises(openai.InternalServerError, match="The store of responses"):
+            client(url).responses.create(model="text", input="Hi", previous_response_id="resp_1")
+        assert (caught.value.status_code, caught.value.code) == (503, "store_error")
+    # What the database says is for the operator, who needs no traceback for it.
+    assert "no such table" not in str(caught.value)
+    assert {record.name for record in caplog.records} >= {"unspool.server.errors"}
+    assert "Traceback" not in caplog.text
 
 
 def test_reasoning_can_be_left_out(api: openai.OpenAI) -> None:
@@ -461,3 +499,53 @@ def test_half_a_surrogate_pair_goes_both_ways() -> None:
         first = whole(client(url), "odd")
         assert first.output_text == client(url).responses.retrieve(first.id).output_text == "a\ud83d"
         assert whole(client(url), "odd", previous_response_id=first.id).output_text == "a\ud83d"
+
+
+def test_an_error_behind_the_finish_changes_nothing_that_is_stored() -> None:
+    engine = ScriptedEngine(Chunk("Hello!", finish_reason="stop"), EngineError("late"))
+    with served(engine) as url:
+        api = client(url)
+        conversation = api.conversations.create()
+        asked: Any = {"model": "scripted", "input": "Hi", "conversation": conversation.id}
+        last = list(api.responses.create(**asked, stream=True))[-1]
+        assert last.type == "response.completed"
+        assert api.responses.retrieve(last.response.id).status == "completed"
+        assert [item.type for item in api.conversations.items.list(conversation.id)] == ["message"] * 2
+
+
+@pytest.mark.parametrize("answer", [whole, streamed])
+def test_what_is_not_stored_can_not_be_gone_on_from(api: openai.OpenAI, answer: Any) -> None:
+    conversation = api.conversations.create()
+    response = answer(api, "text", store=False, extra_body={"conversation": conversation.id})
+    assert response.store is False
+    for ask in (
+        api.responses.retrieve,
+        api.responses.delete,
+        api.responses.cancel,
+        api.responses.input_items.list,
+    ):
+        with pytest.raises(openai.NotFoundError):
+            ask(response.id)
+    with pytest.raises(openai.NotFoundError, match="never stored") as caught:
+        answer(api, "text", previous_response_id=response.id)
+    assert (caught.value.param, caught.value.code) == ("previous_response_id", "previous_response_not_found")
+    with pytest.raises(openai.BadRequestError, match="not stored"):
+        answer(api, "text", input=[{"type": "item_reference", "id": response.output[0].id}])
+    assert len(list(api.conversations.items.list(conversation.id))) == 2
+    # The items themselves are as good.
+    again = answer(
+        api,
+        "text",
+        input=[{"role": "user", "content": "Hello"}, *response.output, {"role": "user", "content": "More"}],
+        store=False,
+    )
+    assert again.status == "completed"
+
+
+def test_what_is_not_stored_can_not_be_looked_at_while_it_streams() -> None:
+    with (
+        served(ScriptedEngine(Chunk("a"), None)) as url,
+        client(url).responses.create(model="scripted", input="Hi", store=False, stream=True) as stream,
+    ):
+        first: Any = next(iter(stream))
+        assert httpx.get(f"{url}/v1/responses/{first.response.id}").status_code == 404

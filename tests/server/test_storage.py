@@ -146,7 +146,17 @@ def test_a_lost_redis_is_an_error_with_words() -> None:
         ("redis://127.0.0.1:none", "The Redis store can't be opened"),
         ("postgresql://me:secret@127.0.0.1:1/db", "The PostgreSQL store can't be opened: .*refused"),
         ("postgresql://127.0.0.1:none", "The PostgreSQL store can't be opened"),
-        ("mysql://127.0.0.1", "'mysql' is not known"),
+        ("mysql://me:secret@127.0.0.1", "'mysql' is not known"),
+        ("redis:me:secret@127.0.0.1", "redis://"),
+        ("postgresql:me:secret@127.0.0.1/db", "postgresql://"),
+        ("redis://:secret/x@127.0.0.1:1", "percent-encoded"),
+        ("redis://:secret#x@127.0.0.1:1", "percent-encoded"),
+        ("postgresql://me:secret?x@127.0.0.1:1/db", "percent-encoded"),
+        ("postgresql://me:secret@[::1/db", "percent-encoded"),
+        ("postgresql://me:secret@127.0.0.1:secret/db", "The PostgreSQL store can't be opened"),
+        ("postgresql://127.0.0.1:1/db?password=secret&sslmode=secret", "The PostgreSQL store can't be opened"),
+        ("rediss://:secret@[::1", "percent-encoded"),
+        ("redis://:s%65cret@127.0.0.1:secret", "The Redis store can't be opened"),
     ],
 )
 def test_a_database_that_cant_be_reached_is_one_line_without_its_password(url: str, complaint: str) -> None:
@@ -160,6 +170,8 @@ def test_a_store_is_shown_without_its_password() -> None:
     assert (
         without_password("postgresql://me:secret@db.example:5/x?password=secret") == "postgresql://db.example:5/x"
     )
+    for odd in ("/x@", "#x@", "?x@", "@[", "@[::1]x/"):
+        assert "secret" not in without_password(f"redis://me:secret{odd}db.example/0")
 
 
 @pytest.mark.parametrize(("url", "extra"), [("redis://here", "redis"), ("postgresql://here", "postgres")])

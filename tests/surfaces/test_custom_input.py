@@ -65,3 +65,20 @@ def test_the_function_that_stands_for_a_custom_tool() -> None:
         "parameters": {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]},
     }
     assert "description" not in as_function("shell", None)["function"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        " " * 500,
+        '{"command": "' + "x" * 500,
+        '{"input": "ls", "why": "' + "x" * 500,
+        '{"input": "' + "\\uZZZZ" * 100,
+        '{"input": "' + "\\ud83d" * 100,
+    ],
+)
+def test_nothing_is_read_twice_but_an_escape_that_was_cut(arguments: str) -> None:
+    reader = CustomInput()
+    for char in arguments:
+        reader.feed(char)
+        assert len(reader._cut) <= len(r"\ud83d\ude00")

@@ -18,7 +18,7 @@ from click.core import ParameterSource
 
 import unspool
 from unspool.cli.mcp_options import mcp_options, mcp_settings, tool_runner
-from unspool.cli.operation import operation_options, operation_settings
+from unspool.cli.operation import Filled, Seconds, Secret, operation_options, operation_settings
 from unspool.cli.options import format_options
 from unspool.cli.serve_output import ProgressBar, print_banner
 from unspool.engines.base import Engine, EngineError
@@ -78,7 +78,9 @@ _REASONING_FIELDS = {
     is_flag=True,
     help="Accepted for vLLM's sake: calls are always read. Needs no --tool-call-parser.",
 )
-@click.option("--alias", "aliases", multiple=True, metavar="NAME", help="A further name for the model.")
+@click.option(
+    "--alias", "aliases", multiple=True, type=Filled(), metavar="NAME", help="A further name for the model."
+)
 @click.option(
     "--chat-template",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -86,6 +88,7 @@ _REASONING_FIELDS = {
 )
 @click.option(
     "--api-key",
+    type=Secret(),
     envvar="UNSPOOL_API_KEY",
     show_envvar=True,
     metavar="KEY",
@@ -141,7 +144,7 @@ _REASONING_FIELDS = {
 )
 @click.option(
     "--delay",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     default=0.0,
     show_default=True,
     help="replay: seconds before each chunk.",
@@ -149,6 +152,7 @@ _REASONING_FIELDS = {
 @click.option(
     "--store",
     "store_name",
+    type=Filled(),
     metavar="WHERE",
     help="Where responses and conversations are kept: a file, a redis:// or postgresql:// URL, or ':memory:' to "
     "forget them at the end. [default: responses.sqlite3 among the user's data]",
@@ -265,7 +269,7 @@ def _settings(options: dict[str, Any], host: str, of_tools: dict[str, Any]) -> S
         reasoning_parser=reasoning_parser,
         chat_template=template,
         aliases=options["aliases"],
-        api_key=options["api_key"] or None,
+        api_key=options["api_key"],
         reasoning_fields=_REASONING_FIELDS[options["reasoning_field"]],
         arguments=arguments,
         constrain_tools=options["constrain_tools"],

@@ -23,11 +23,19 @@ from unspool.server.mcp_routes import McpApi
 from unspool.server.middleware import ApiKey, RequestId
 from unspool.server.responses import ResponsesApi
 from unspool.server.service import Service, Settings
-from unspool.server.storage import SqliteStore, Store
+from unspool.server.storage import SqliteStore, Store, StoreError
 from unspool.server.streams import ClientGoneError
 from unspool.surfaces.errors import InvalidRequestError
 
-_ERRORS = (InvalidRequestError, UnavailableError, EngineError, ClientGoneError, HTTPException, Exception)
+_ERRORS = (
+    InvalidRequestError,
+    UnavailableError,
+    EngineError,
+    StoreError,
+    ClientGoneError,
+    HTTPException,
+    Exception,
+)
 
 
 def create_app(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import zlib
 from typing import Protocol
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
+from unspool.server.streams import ClientGoneError
 from unspool.surfaces.errors import InvalidRequestError
 
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -17,7 +18,7 @@ async def read_body(request: Request, limit: int) -> bytes:
     """The body, decompressed.
 
     Raises :class:`InvalidRequestError`: 413 if it is longer than ``limit`` bytes, compressed or not, 415 if its
-    encoding is not known, 400 if it can't be decompressed.
+    encoding is not known, 400 if it can't be decompressed; and :class:`ClientGoneError` if not all of it came.
     """
     decoder = _decoder(request.headers.get("content-encoding", "identity").strip().lower())
     too_large = InvalidRequestError(
@@ -35,6 +36,8 @@ async def read_body(request: Request, limit: int) -> bytes:
             body += decoder.decompress(part, limit + 1 - len(body))
             if len(body) > limit:
                 raise too_large
+    except ClientDisconnect:
+        raise ClientGoneError from None
     except zlib.error as error:
         raise InvalidRequestError(f"The request body can't be decompressed: {error}.") from None
     if not decoder.eof or decoder.unused_data:

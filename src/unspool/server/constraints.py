@@ -167,7 +167,7 @@ def _blamed_tool(form: Format, tokenizer: Any, prompt: str | None, demands: Dema
     from unspool.constrained import GrammarError, LLGuidanceConstraint, SchemaError
 
     for tool in demands.conversation.offered_tools():
-        param = f"tools[{demands.conversation.tools.index(tool)}].function.parameters"
+        param = demands.conversation.schema_path(tool)
         try:
             grammar = _turn(form, tokenizer, prompt, demands, [tool], None)
         except SchemaError as error:

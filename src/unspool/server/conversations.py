@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from unspool.server.errors import json_response
-from unspool.server.history import identified, not_found
+from unspool.server.history import identified, is_id, not_found, resolved
 from unspool.server.paging import page
 from unspool.server.routes import read_json
 from unspool.server.storage import Store
@@ -43,7 +43,7 @@ class ConversationsApi:
     async def create(self, request: Request) -> Response:
         """``POST /v1/conversations``."""
         fields = Fields(await read_json(request, self._max_body))
-        items = _new_items(fields)
+        items = await self._new_items(fields)
         name = f"conv_{uuid.uuid4().hex}"
         conversation = {
             "id": name,
@@ -76,7 +76,7 @@ class ConversationsApi:
     async def add_items(self, request: Request) -> Response:
         """``POST /v1/conversations/{id}/items``."""
         fields = Fields(await read_json(request, self._max_body))
-        items = _new_items(fields)
+        items = await self._new_items(fields)
         if not items:
             raise fields.wrong("items", "a list with at least one item")
         name = _name(request)
@@ -91,16 +91,18 @@ class ConversationsApi:
             raise not_found("conversation", name)
         return entries
 
+    async def _new_items(self, fields: Fields) -> list[Item]:
+        items: list[Any] = fields.items("items") or []
+        if len(items) > MAX_NEW_ITEMS:
+            raise InvalidRequestError(
+                f"`items` may have up to {MAX_NEW_ITEMS} items; it has {len(items)}.", "items"
+            )
+        found = await resolved(self._store, decode_items(items, "items"), "items")
+        return identified(found, uuid.uuid4().hex)
+
 
 def _name(request: Request) -> str:
     name: str = request.path_params["conversation_id"]
-    if not name.startswith("conv_"):
+    if not is_id(name, "conv"):
         raise not_found("conversation", name)
     return name
-
-
-def _new_items(fields: Fields) -> list[Item]:
-    items: list[Any] = fields.items("items") or []
-    if len(items) > MAX_NEW_ITEMS:
-        raise InvalidRequestError(f"`items` may have up to {MAX_NEW_ITEMS} items; it has {len(items)}.", "items")
-    return identified(decode_items(items, "items"), uuid.uuid4().hex)

@@ -38,6 +38,15 @@ _MESSAGES_KINDS = {
     529: "overloaded_error",
 }
 
+_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "/v1/responses": {"messages": "input", "max_tokens": "max_output_tokens"},
+    "/v1/messages": {"stop": "stop_sequences"},
+}
+"""What the API at a path calls fields for which the rest of the server has the names of Chat Completions.
+
+Only what is found out behind the decoders is meant: whatever a decoder says is in its API's words.
+"""
+
 
 class UnavailableError(Exception):
     """A request that is right, but that the server can't answer now.
@@ -57,8 +66,8 @@ def json_response(body: object, status: int = 200, headers: Mapping[str, str] | 
     return Response(encode(body), status, headers, "application/json")
 
 
-def describe(error: Exception) -> tuple[int, dict[str, dict[str, str | None]]]:
-    """The status and the error object for whatever went wrong, for an answer or a stream's last event."""
+def _describe(error: Exception) -> tuple[int, dict[str, dict[str, str | None]]]:
+    """The status and OpenAI's error object for whatever went wrong, with the names of Chat Completions."""
     if isinstance(error, InvalidRequestError):
         body = openai_error(error.message, param=error.param, code=error.code)
         return error.status, body
@@ -67,10 +76,14 @@ def describe(error: Exception) -> tuple[int, dict[str, dict[str, str | None]]]:
     if isinstance(error, ContextOverflowError):
         return 400, openai_error(str(error), param="messages", code="context_length_exceeded")
     if isinstance(error, SamplingError):
-        return 400, openai_error(str(error), param=error.field)
+        return 400, openai_error(f"`{error.field}`: {error}", param=error.field)
     if isinstance(error, StoreError):
+        # What a database says may name hosts and users, which are nobody's business.
         log.error("%s", error)
-        return 500, openai_error(str(error), "server_error", code="store_error")
+        message = (
+            "The store of responses and conversations failed; try again later, or send the conversation itself."
+        )
+        return 503, openai_error(message, "server_error", code="store_error")
     if isinstance(error, ConstraintFailedError):
         return 400, openai_error(str(error), code="invalid_grammar")
     if isinstance(error, EngineError):
@@ -80,16 +93,19 @@ def describe(error: Exception) -> tuple[int, dict[str, dict[str, str | None]]]:
     return 500, openai_error("Something went wrong in the server; its log has the details.", "server_error")
 
 
-def describe_for(scope: Scope, error: Exception) -> tuple[int, Mapping[str, Any]]:
-    """The same in the shape of the API that a request is for."""
-    status, body = describe(error)
-    if _is_messages(scope):
-        message = body["error"]["message"] or ""
-        if isinstance(error, ContextOverflowError):
-            # Clients of the Messages API know a prompt that is too long by these words.
-            message = f"prompt is too long: {error.prompt_tokens} tokens > {error.context_length} maximum"
-        # What a tool is to a conversation is not what it was in the request.
-        body["error"]["message"] = message.replace("].function.parameters`", "].input_schema`")
+def describe(scope: Scope, error: Exception) -> tuple[int, Mapping[str, Any]]:
+    """The status and the error object for whatever went wrong, for an answer or a stream's last event.
+
+    Shape and words are those of the API that the request is for.
+    """
+    status, body = _describe(error)
+    said = body["error"]
+    if (own := _names(scope).get(said["param"] or "")) is not None:
+        said["message"] = (said["message"] or "").replace(f"`{said['param']}`", f"`{own}`")
+        said["param"] = own
+    if _is_messages(scope) and isinstance(error, ContextOverflowError):
+        # Clients of the Messages API know a prompt that is too long by these words.
+        said["message"] = f"prompt is too long: {error.prompt_tokens} tokens > {error.context_length} maximum"
     return status, shaped(scope, status, body)
 
 
@@ -108,8 +124,15 @@ def request_id_of(scope: Scope) -> str | None:
 
 
 def _is_messages(scope: Scope) -> bool:
-    path: str = scope["path"]
-    return path == "/v1/messages" or path.startswith("/v1/messages/")
+    return _is_below(scope["path"], "/v1/messages")
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(f"{root}/")
+
+
+def _names(scope: Scope) -> Mapping[str, str]:
+    return next((names for root, names in _FIELDS.items() if _is_below(scope["path"], root)), {})
 
 
 async def on_error(request: Request, error: Exception) -> Response:
@@ -123,7 +146,7 @@ async def on_error(request: Request, error: Exception) -> Response:
 
 def refusal(scope: Scope, error: Exception) -> Response:
     """The answer in place of what went wrong."""
-    status, body = describe_for(scope, error)
+    status, body = describe(scope, error)
     headers = {}
     # What nobody expected is answered outside of the middleware that gives answers their id.
     if request_id := request_id_of(scope):

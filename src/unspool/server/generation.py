@@ -156,6 +156,11 @@ class Generation:
         return sum((reader.rejected for reader in self._readers), Counter())
 
     @property
+    def finished(self) -> bool:
+        """Whether all choices have ended by themselves."""
+        return all(reader.finished for reader in self._readers)
+
+    @property
     def prompt(self) -> Usage:
         """The counts of the prompt, which all choices share, as far as the engine has said."""
         return self._readers[0].prompt
@@ -197,7 +202,7 @@ class Generation:
                 async with aclosing(_merge(self._streams)) as chunks:
                     async for index, chunk in chunks:
                         yield index, self._readers[index].read(chunk)
-            if not all(reader.finished for reader in self._readers):
+            if not self.finished:
                 raise EngineError("The engine's output ended without a reason.")
         finally:
             for stream in self._streams:

@@ -93,12 +93,17 @@ def not_found(what: str, name: str, param: str | None = None, code: str = "not_f
     )
 
 
-async def stored(store: Store, response_id: str) -> Stored:
-    """A stored response; an unknown id is a 404."""
-    (entries,) = await store.get([response_id])
-    found = Stored.read(entries) if response_id.startswith("resp_") else None
+def is_id(name: str, kind: str) -> bool:
+    """Whether a client's word can be the id of a ``resp`` or ``conv``; no store is asked for what it can't be."""
+    return re.fullmatch(rf"{kind}_[A-Za-z0-9]+", name) is not None
+
+
+async def stored(store: Store, response_id: str, param: str | None = None, code: str = "not_found") -> Stored:
+    """A stored response; an unknown id is a 404, which may name the field and have a code of its own."""
+    (entries,) = await store.get([response_id]) if is_id(response_id, "resp") else ([],)
+    found = Stored.read(entries)
     if found is None:
-        raise not_found("response", response_id)
+        raise not_found("response", response_id, param, code)
     return found
 
 
@@ -113,10 +118,7 @@ async def history_of(store: Store, asked: Before) -> History:
 
 async def _after(store: Store, previous: str) -> History:
     param, code = "previous_response_id", "previous_response_not_found"
-    (entries,) = await store.get([previous])
-    last = Stored.read(entries) if previous.startswith("resp_") else None
-    if last is None:
-        raise not_found("response", previous, param, code)
+    last = await stored(store, previous, param, code)
     chain = [Stored.read(entries) for entries in await store.get(last.history)]
     whole: list[Stored] = []
     for name, found in zip(last.history, chain, strict=True):
@@ -132,27 +134,32 @@ async def _after(store: Store, previous: str) -> History:
 
 
 async def _conversation(store: Store, name: str, entries: int | None, param: str) -> History:
-    (found,) = await store.get([name]) if name.startswith("conv_") else ([],)
+    (found,) = await store.get([name]) if is_id(name, "conv") else ([],)
     if not found:
         raise not_found("conversation", name, param)
     items = [item for entry in found[1:entries] for item in json.loads(entry)]
     return History(tuple(items), conversation={"id": name, "entries": entries or len(found)})
 
 
-async def resolved(store: Store, items: Sequence[Item], history: History) -> tuple[Item, ...]:
-    """The items with what their references mean; one that means nothing is a 400 that names it."""
+async def resolved(
+    store: Store, items: Sequence[Item], path: str, history: History | None = None
+) -> tuple[Item, ...]:
+    """The items of the list at ``path`` with what their references mean; one that means nothing is a 400.
+
+    A reference may be to an item of any stored response, or of the ``history``.
+    """
     wanted = {item["id"] for item in items if item["type"] == "item_reference"}
     if not wanted:
         return tuple(items)
     tokens = {found[1] for name in wanted if (found := _ITEM_ID.fullmatch(name))}
     records = map(Stored.read, await store.get([f"resp_{token}" for token in sorted(tokens)]))
     known = {item["id"]: item for found in records if found for item in found.items}
-    known.update((item["id"], item) for item in history.items if "id" in item)
+    known.update((item["id"], item) for item in (history.items if history else ()) if "id" in item)
     for i, item in enumerate(items):
         if item["type"] == "item_reference" and item["id"] not in known:
             raise InvalidRequestError(
-                f"`input[{i}]` refers to the item {item['id']!r}, which is not stored. Send the item itself.",
-                f"input[{i}].id",
+                f"`{path}[{i}]` refers to the item {item['id']!r}, which is not stored. Send the item itself.",
+                f"{path}[{i}].id",
             )
     return tuple(known[item["id"]] if item["type"] == "item_reference" else item for item in items)
 

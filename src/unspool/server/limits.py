@@ -7,6 +7,7 @@ matter; how many may wait is bounded here. A client must send its body, and take
 from __future__ import annotations
 
 import asyncio
+from asyncio import current_task
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing
 from contextvars import ContextVar
@@ -71,53 +72,39 @@ class Ticket:
 _TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
 
 
-class _ExpiredError(Exception):
-    """The time of a generation is over."""
-
-
 class _Watch:
     """Ends the wait for a step at a time of the event loop's clock, or when it is told to.
 
     It is one timer for a whole generation, since one for each step (``asyncio.timeout``) costs more than a step.
     """
 
+    __slots__ = ("_before", "_cancelled", "_timer", "expired", "waiting")
+
     def __init__(self, deadline: float | None) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = None if deadline is None else loop.call_at(deadline, self.expire)
-        self._expired = False
-        self._waiting: asyncio.Task[object] | None = None
+        self._timer = None if deadline is None else asyncio.get_running_loop().call_at(deadline, self.expire)
+        self._cancelled: asyncio.Task[object] | None = None
+        self._before = 0
+        self.expired = False
+        self.waiting: asyncio.Task[object] | None = None
+        """The task that waits for a step now, if one does."""
 
     def expire(self) -> None:
         """The time is over."""
-        if not self._expired:
-            self._expired = True
-            if self._waiting is not None:
-                self._waiting.cancel()
+        if not self.expired:
+            self.expired = True
+            if (task := self.waiting) is not None:
+                self._cancelled, self._before = task, task.cancelling()
+                task.cancel()
+
+    def ended(self) -> bool:
+        """Whether a cancellation is from here; who else cancels the task before it hears of it has precedence."""
+        task = self._cancelled
+        return task is not None and task.uncancel() <= self._before
 
     def close(self) -> None:
         """Nobody waits any more."""
         if self._timer is not None:
             self._timer.cancel()
-
-    def _check(self) -> None:
-        if self._expired:
-            raise _ExpiredError
-
-    async def next(self, steps: AsyncGenerator[T, None]) -> T | None:
-        """The next step, ``None`` behind the last. Raises :class:`_ExpiredError`."""
-        self._check()
-        task = self._waiting = asyncio.current_task()
-        assert task is not None
-        others = task.cancelling()
-        try:
-            return await anext(steps, None)
-        except asyncio.CancelledError:
-            # Whoever else cancels the task at the same time has precedence.
-            if self._expired and task.uncancel() <= others:
-                raise _ExpiredError from None
-            raise
-        finally:
-            self._waiting = None
 
 
 class Traffic:
@@ -166,13 +153,22 @@ class Traffic:
 
     async def bounded(self, steps: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
         """The steps of what a request does besides generating, until its time is over."""
-        watch = self._watched(_TICKET.get() or Ticket(_now()))
+        watch, loop = self._watched(_TICKET.get() or Ticket(_now())), asyncio.get_running_loop()
         try:
             async with aclosing(steps):
-                while (step := await watch.next(steps)) is not None:
+                if watch.expired:
+                    raise self._why()
+                watch.waiting = current_task(loop)
+                async for step in steps:
+                    watch.waiting = None
                     yield step
-        except _ExpiredError:
-            raise self._why() from None
+                    if watch.expired:
+                        raise self._why()
+                    watch.waiting = current_task(loop)
+        except asyncio.CancelledError:
+            if watch.ended():
+                raise self._why() from None
+            raise
         finally:
             self._watches.discard(watch)
             watch.close()
@@ -180,24 +176,34 @@ class Traffic:
     async def _followed(
         self, generation: Generation, steps: AsyncGenerator[Step, None], ticket: Ticket
     ) -> AsyncGenerator[Step, None]:
-        watch = self._watched(ticket)
+        watch, loop = self._watched(ticket), asyncio.get_running_loop()
         self.running += 1
         try:
             async with aclosing(steps):
-                while (step := await watch.next(steps)) is not None:
+                if watch.expired:
+                    raise self._why()
+                watch.waiting = current_task(loop)
+                async for step in steps:
+                    watch.waiting = None
                     if ticket.first_token is None:
                         self._begin(ticket)
                     if (events := step[1]) and type(events[-1]) is Finish:
                         self._finish(ticket, events[-1])
                     yield step
-        except _ExpiredError:
-            self._break(ticket, "error")
-            raise self._why() from None
+                    if watch.expired:
+                        raise self._why()
+                    watch.waiting = current_task(loop)
+        except asyncio.CancelledError:
+            if watch.ended():
+                self._break(ticket, "error")
+                raise self._why() from None
+            self._abort(ticket, generation)
+            raise
         except Exception:
             self._break(ticket, "error")
             raise
-        except BaseException:
-            self._break(ticket, "aborted")
+        except GeneratorExit:
+            self._abort(ticket, generation)
             raise
         finally:
             self.running -= 1
@@ -224,6 +230,11 @@ class Traffic:
             ticket.prompt_tokens += finish.usage.prompt_tokens
             ticket.completion_tokens += finish.usage.completion_tokens
         self.metrics.finished(finish)
+
+    def _abort(self, ticket: Ticket, generation: Generation) -> None:
+        # Whoever leaves behind the last finish has everything.
+        if not generation.finished:
+            self._break(ticket, "aborted")
 
     def _break(self, ticket: Ticket, reason: str) -> None:
         ticket.ends.append(reason)
@@ -287,7 +298,7 @@ class Limits:
                     status=408,
                 ) from None
             complete = not message.get("more_body", False)
-            if complete and enter is not None:
+            if complete and enter is not None and message["type"] == "http.request":
                 enter(ticket)
             return message
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -22,6 +23,9 @@ from unspool.server.metrics import Metrics
 LogFormat: TypeAlias = Literal["text", "json"]
 
 log = logging.getLogger(__name__)
+
+_UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, what separates lines or turns their direction, and what no encoding has."""
 
 _REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 _COUNTED_BY_PATH = GENERATING | {"/v1/messages/count_tokens", "/v1/models", "/health", "/metrics"}
@@ -82,17 +86,26 @@ class AccessLog:
 
 
 class TextFormatter(logging.Formatter):
-    """Level, message, and the request's id if there is one."""
+    """Level, message, and the request's id if there is one; behind it, indented, what was raised.
+
+    What a client wrote can't look like a line of its own, nor move a terminal's cursor.
+    """
 
     def __init__(self) -> None:
         super().__init__("%(levelname)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the standard library
-        """The first line; what was raised comes behind it."""
+        """The first line."""
         request_id = _REQUEST_ID.get()
-        # What a client wrote must not look like a line of its own.
-        line = super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
-        return line + (f" [{request_id}]" if request_id else "")
+        return _printable(super().formatMessage(record)) + (f" [{request_id}]" if request_id else "")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """All lines."""
+        return "\n    ".join(_printable(line) for line in super().format(record).split("\n"))
+
+
+def _printable(text: str) -> str:
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class JsonFormatter(logging.Formatter):

@@ -14,7 +14,15 @@ import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from unspool.server.storage import MAX_AGE, MAX_BYTES, MAX_RECORDS, Since, StoreError, without_password
+from unspool.server.storage import (
+    MAX_AGE,
+    MAX_BYTES,
+    MAX_RECORDS,
+    Since,
+    StoreError,
+    opening_failed,
+    without_password,
+)
 
 Connection: TypeAlias = psycopg.AsyncConnection[TupleRow]
 
@@ -53,7 +61,7 @@ class PostgresStore:
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext('unspool_records'))")
                 connection.execute(_SCHEMA)
         except psycopg.Error as error:
-            raise StoreError(f"The PostgreSQL store can't be opened: {_reason(error)}. Check its URL.") from None
+            raise opening_failed("PostgreSQL", url, error) from None
         # Opened with the first use, since it lives in the event loop.
         self._pool = AsyncConnectionPool(
             url,

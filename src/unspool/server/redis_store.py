@@ -12,7 +12,7 @@ from typing import Any
 import redis
 import redis.asyncio
 
-from unspool.server.storage import MAX_AGE, StoreError, without_password
+from unspool.server.storage import MAX_AGE, StoreError, opening_failed, without_password
 
 PREFIX = "unspool:"
 """Begins every key, so that the database may be shared with others."""
@@ -33,9 +33,7 @@ class RedisStore:
             with redis.Redis.from_url(url) as client:
                 client.ping()
         except (redis.RedisError, ValueError) as error:
-            raise StoreError(
-                f"The Redis store can't be opened: {str(error).rstrip('.')}. Check its URL."
-            ) from None
+            raise opening_failed("Redis", url, error) from None
         return cls(redis.asyncio.Redis.from_url(url), where=without_password(url))
 
     async def put(self, key: str, value: bytes) -> None:

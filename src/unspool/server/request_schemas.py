@@ -73,60 +73,133 @@ _REGEX = _said("string", "A regular expression for the content.")
 _CHOICE = _said("array", "Texts, one of which the content is.", items={"type": "string", "minLength": 1})
 _GRAMMAR = _said("string", "A grammar for the content, in EBNF (with `::=`) or Lark.")
 
+_TOOL_CHOICE: Schema = {
+    "type": ["string", "object", "null"],
+    "description": "`none`, `auto`, `required`, a function, or `allowed_tools`.",
+}
+_RESPONSE_FORMAT: Schema = {
+    "type": ["object", "null"],
+    "required": ["type"],
+    "properties": {"type": {"enum": ["text", "json_object", "json_schema"]}},
+}
+_OUTPUT: dict[str, Schema] = {
+    "structured_outputs": _said("object", "`json`, `regex`, `choice`, `grammar` or `json_object`."),
+    "guided_json": _JSON_SCHEMA,
+    "guided_regex": _REGEX,
+    "guided_choice": _CHOICE,
+    "guided_grammar": _GRAMMAR,
+    "json_schema": _JSON_SCHEMA,
+    "regex": _REGEX,
+    "grammar": _GRAMMAR,
+    "ebnf": _GRAMMAR,
+}
+_SAMPLING: dict[str, Schema] = {
+    "temperature": _number(0, 2),
+    "top_p": _number(0, 1),
+    "top_k": _TOP_K,
+    "min_p": _number(0, 1),
+    "presence_penalty": _number(-2, 2),
+    "frequency_penalty": _number(-2, 2),
+    "repetition_penalty": _said("number", exclusiveMinimum=0, maximum=10),
+    "seed": _SEED,
+    "logit_bias": _said("object", additionalProperties={"type": "number", "minimum": -100, "maximum": 100}),
+    "stop": {
+        "type": ["string", "array", "null"],
+        "items": {"type": "string", "minLength": 1},
+        "maxItems": 16,
+    },
+}
+_REASONING: dict[str, Schema] = {
+    "reasoning_effort": _said("string", "`none` to `max`."),
+    "thinking": _said("object", "`type`, `budget_tokens`."),
+    "enable_thinking": _said("boolean"),
+    "include_reasoning": _said("boolean", "`false`: the client is not told the reasoning."),
+    "thinking_token_budget": _tokens("The most reasoning tokens; -1 is no limit."),
+    "reasoning_budget": _tokens("The same."),
+    "chat_template_kwargs": _KWARGS,
+}
+_PARALLEL = _said("boolean", "`false`: at most one call.")
+
 CHAT: Schema = {
     **_object(
         ["messages"],
         model=_MODEL,
         messages={"type": "array", "minItems": 1, "items": _CHAT_MESSAGE},
         tools=_said("array", items={"anyOf": [_FUNCTION_TOOL, _MCP_TOOL]}),
-        tool_choice={
-            "type": ["string", "object", "null"],
-            "description": "`none`, `auto`, `required`, a function, or `allowed_tools`.",
-        },
-        parallel_tool_calls=_said("boolean", "`false`: at most one call."),
-        response_format={
-            "type": ["object", "null"],
-            "required": ["type"],
-            "properties": {"type": {"enum": ["text", "json_object", "json_schema"]}},
-        },
-        structured_outputs=_said("object", "`json`, `regex`, `choice`, `grammar` or `json_object`."),
-        guided_json=_JSON_SCHEMA,
-        guided_regex=_REGEX,
-        guided_choice=_CHOICE,
-        guided_grammar=_GRAMMAR,
-        json_schema=_JSON_SCHEMA,
-        regex=_REGEX,
-        grammar=_GRAMMAR,
-        ebnf=_GRAMMAR,
+        tool_choice=_TOOL_CHOICE,
+        parallel_tool_calls=_PARALLEL,
+        response_format=_RESPONSE_FORMAT,
+        **_OUTPUT,
         max_completion_tokens=_tokens("The most tokens, reasoning included; -1 is no limit."),
         max_tokens=_tokens("The older name of the same."),
-        temperature=_number(0, 2),
-        top_p=_number(0, 1),
-        top_k=_TOP_K,
-        min_p=_number(0, 1),
-        presence_penalty=_number(-2, 2),
-        frequency_penalty=_number(-2, 2),
-        repetition_penalty=_said("number", exclusiveMinimum=0, maximum=10),
-        seed=_SEED,
-        logit_bias=_said("object", additionalProperties={"type": "number", "minimum": -100, "maximum": 100}),
-        stop={"type": ["string", "array", "null"], "items": {"type": "string", "minLength": 1}, "maxItems": 16},
+        **_SAMPLING,
         n=_said("integer", "Choices.", minimum=1, maximum=16),
         stream=_STREAM,
         stream_options=_said("object", properties={"include_usage": _said("boolean")}),
-        reasoning_effort=_said("string", "`none` to `max`."),
+        **_REASONING,
         reasoning=_said("object", "`effort`, `enabled`, `exclude`, `max_tokens`."),
-        thinking=_said("object", "`type`, `budget_tokens`."),
-        enable_thinking=_said("boolean"),
-        include_reasoning=_said("boolean", "`false`: the client is not told the reasoning."),
-        thinking_token_budget=_tokens("The most reasoning tokens; -1 is no limit."),
-        reasoning_budget=_tokens("The same."),
-        chat_template_kwargs=_KWARGS,
         continue_final_message=_said("boolean", "Continue the last message."),
         add_generation_prompt=_said("boolean"),
         metadata=_METADATA,
     ),
     "examples": [{"messages": [{"role": "user", "content": "What is the capital of France?"}], "stream": True}],
 }
+
+_ITEMS: Schema = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "type": _said("string", "`message` if it is left out."),
+            "id": _said("string"),
+            "role": {"enum": ["system", "developer", "user", "assistant", None]},
+            "content": _PARTS,
+        },
+    },
+}
+_KEPT_METADATA = _said(
+    "object", "Up to 16 strings that are kept with it.", maxProperties=16, additionalProperties={"type": "string"}
+)
+RESPONSES: Schema = {
+    **_object(
+        [],
+        model=_MODEL,
+        input={
+            "type": ["string", "array", "null"],
+            "items": _ITEMS["items"],
+            "description": "A text or items; may only be left out where there is something to go on from.",
+        },
+        instructions={"type": ["string", "array", "null"], "items": _ITEMS["items"]},
+        previous_response_id=_said("string", "The stored response to go on from."),
+        conversation={
+            "type": ["string", "object", "null"],
+            "required": ["id"],
+            "description": "The conversation to go on from and to add to.",
+        },
+        store=_said("boolean", "`false`: nothing is kept of it."),
+        tools=_said("array", items=_object(["type"], type={"type": "string"}, name=_said("string"))),
+        tool_choice=_TOOL_CHOICE,
+        parallel_tool_calls=_PARALLEL,
+        max_tool_calls=_said("integer", "How many calls the server may run.", minimum=0),
+        text=_said("object", "`format`, and `verbosity`, which is repeated in the response."),
+        response_format=_RESPONSE_FORMAT,
+        **_OUTPUT,
+        max_output_tokens=_tokens("The most tokens, reasoning included; -1 is no limit."),
+        **_SAMPLING,
+        stream=_STREAM,
+        **_REASONING,
+        reasoning=_said("object", "`effort`, `summary`, `enabled`, `exclude`, `max_tokens`."),
+        include=_said("array", "`reasoning.encrypted_content`.", items={"type": "string"}),
+        truncation={"enum": ["auto", "disabled", None]},
+        metadata=_KEPT_METADATA,
+        prompt_cache_key=_said("string", "Repeated in the response, as are the two below."),
+        safety_identifier=_said("string"),
+        user=_said("string"),
+    ),
+    "examples": [{"input": "What is the capital of France?", "stream": True}],
+}
+CONVERSATION = _object([], items={**_ITEMS, "type": ["array", "null"], "maxItems": 20}, metadata=_KEPT_METADATA)
+NEW_ITEMS = _object(["items"], items={**_ITEMS, "minItems": 1, "maxItems": 20})
 
 _BLOCKS: Schema = {"type": ["string", "array"], "items": _object(["type"], type={"type": "string"})}
 _CUSTOM_TOOL = _object(
@@ -194,5 +267,9 @@ BODIES = {
     "/v1/messages": MESSAGES,
     "/v1/messages/count_tokens": COUNT,
     "/v1/mcp/execute": EXECUTE,
+    "/v1/responses": RESPONSES,
+    "/v1/responses/input_tokens": RESPONSES,
+    "/v1/conversations": CONVERSATION,
+    "/v1/conversations/{conversation_id}/items": NEW_ITEMS,
 }
-"""The schema of each path that takes a body and has one."""
+"""The schema of each path that takes a body."""

@@ -5,27 +5,39 @@ A response is stored before its last event is sent: whoever has read that may go
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Scope
 
-from unspool.engines.base import ContextOverflowError
 from unspool.mcp.tools import McpTool
 from unspool.server.approvals import Approvals
 from unspool.server.errors import describe, json_response, request_id_of
-from unspool.server.history import History, Stored, history_of, identified, keep, not_found, resolved, stored
+from unspool.server.history import (
+    History,
+    Stored,
+    history_of,
+    identified,
+    is_id,
+    keep,
+    not_found,
+    resolved,
+    stored,
+)
 from unspool.server.paging import page
 from unspool.server.request_tools import RequestTools, tools_of
 from unspool.server.routes import read_json
 from unspool.server.service import Service
 from unspool.server.storage import Store
-from unspool.server.streams import EventStream, while_connected
+from unspool.server.streams import begun, while_connected
 from unspool.server.toolloop import Answer, LoopStep, Manners, begin
 from unspool.surfaces import responses
 from unspool.surfaces.errors import InvalidRequestError, unsupported
@@ -57,49 +69,39 @@ class ResponsesApi:
         """``POST /v1/responses``."""
         asked, history, tools = await self._asked(request)
         model = self._service.resolve(asked.model)
-        items = await resolved(self._store, asked.items, history)
         token = uuid.uuid4().hex
-        plan, manners = await self._with_tools(asked, tools, history.items, items, f"resp_{token}", request)
-        with _own_words():
-            generation: Answer = await begin(
-                self._service,
-                asked.conversation(history.items, items),
-                asked.sampling,
-                runner=tools.runner,
-                plan=plan,
-                manners=manners,
-                output=asked.output,
-                reasoning_budget=asked.reasoning_budget,
-                name=asked.replay or model,
-                stream=asked.stream,
-            )
+        plan, manners = await self._with_tools(asked, tools, history.items, f"resp_{token}", request)
+        generation: Answer = await begin(
+            self._service,
+            asked.conversation(history.items),
+            asked.sampling,
+            runner=tools.runner,
+            plan=plan,
+            manners=manners,
+            output=asked.output,
+            reasoning_budget=asked.reasoning_budget,
+            name=asked.replay or model,
+            stream=asked.stream,
+        )
         writer = ResponseStream(_head(asked, token, model), clock=time.time, style=asked.style)
-        answer = _Answer(self._store, asked, history, identified(items, token), writer)
+        answer = _Answer(self._store, asked, history, identified(asked.items, token), writer)
         if asked.stream:
             # What is wrong with the request shows before the answer begins: afterwards a status can't be sent.
-            with _own_words():
-                first = await while_connected(request.receive, generation.start())
-            frames = self._stream(answer, first, generation.steps)
-            return EventStream(frames, heartbeat=writer.heartbeat, pause=self._service.settings.heartbeat)
-        with _own_words():
-            (events,) = await while_connected(request.receive, generation.events())
+            first = await begun(request.receive, generation.start(), self._service.settings.heartbeat)
+            frames = self._stream(answer, _frames(first, generation.steps, writer, request.scope))
+            return self._service.stream(frames, first, writer.heartbeat)
+        (events,) = await while_connected(request.receive, generation.events())
         writer.write(events)
         writer.close()
         await answer.keep()
         return json_response(writer.response())
 
     async def _with_tools(
-        self,
-        asked: ResponsesRequest,
-        tools: RequestTools,
-        before: Sequence[Item],
-        items: Sequence[Item],
-        name: str,
-        request: Request,
+        self, asked: ResponsesRequest, tools: RequestTools, before: Sequence[Item], name: str, request: Request
     ) -> tuple[McpPlan | None, Manners]:
         """The tools that the server runs for a response of this name, and what the client is told of them."""
         offer = tools.offer
-        granted = await self._approvals.granted(items, before, offer.catalogue if offer else None)
+        granted = await self._approvals.granted(asked.items, before, offer.catalogue if offer else None)
         plan = asked.mcp
         if plan is None and offer is not None and granted:
             plan = McpPlan({}, (), offer.catalogue)
@@ -109,7 +111,7 @@ class ResponsesApi:
 
         listed = {
             item["server_label"]
-            for item in (*before, *items)
+            for item in (*before, *asked.items)
             if item["type"] == "mcp_list_tools" and not item.get("error")
         }
         named = plan.named if plan else ()
@@ -121,28 +123,27 @@ class ResponsesApi:
             most_calls=asked.max_tool_calls,
         )
 
-    async def _stream(
-        self, answer: _Answer, first: LoopStep, steps: AsyncGenerator[LoopStep, None]
-    ) -> AsyncGenerator[bytes, None]:
+    async def _stream(self, answer: _Answer, frames: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         writer = answer.writer
         name = writer.response()["id"]
-        self._running[name] = writer
+        if answer.asked.store:
+            self._running[name] = writer
         try:
-            async with aclosing(_frames(first, steps, writer)) as frames:
+            async with aclosing(frames):
                 async for data in frames:
                     if writer.status != "in_progress":
                         await answer.keep()
-                    yield data
+                    if data:
+                        yield data
         finally:
-            del self._running[name]
+            self._running.pop(name, None)
 
     async def input_tokens(self, request: Request) -> Response:
         """``POST /v1/responses/input_tokens``."""
         asked, history, _ = await self._asked(request)
         self._service.resolve(asked.model)
-        conversation = asked.conversation(history.items, await resolved(self._store, asked.items, history))
-        with _own_words():
-            count = await while_connected(request.receive, self._service.count_tokens(conversation))
+        counting = self._service.count_tokens(asked.conversation(history.items))
+        count = await while_connected(request.receive, counting)
         return json_response({"object": "response.input_tokens", "input_tokens": count})
 
     async def retrieve(self, request: Request) -> Response:
@@ -156,7 +157,7 @@ class ResponsesApi:
     async def delete(self, request: Request) -> Response:
         """``DELETE /v1/responses/{id}``."""
         name = request.path_params["response_id"]
-        if not name.startswith("resp_") or not await self._store.delete(name):
+        if not is_id(name, "resp") or not await self._store.delete(name):
             raise not_found("response", name)
         return json_response({"id": name, "object": "response", "deleted": True})
 
@@ -177,13 +178,16 @@ class ResponsesApi:
         return json_response(page(found.input, request.query_params))
 
     async def _asked(self, request: Request) -> tuple[ResponsesRequest, History, RequestTools]:
-        """The request, what it goes on from, and its tools. If what it goes on from is not there, nothing else
-        counts.
+        """What is asked, with the items that it refers to, what it goes on from, and its tools. If what it goes on
+        from is not there, nothing else counts.
         """
         body = await read_json(request, self._service.settings.max_body)
         history = await history_of(self._store, responses.decode_before(body))
         tools = await tools_of(request, self._service, body)
-        return responses.decode(body, tools.offer), history, tools
+        asked = responses.decode(body, tools.offer)
+        items = await resolved(self._store, asked.items, "input", history)
+        instructions = await resolved(self._store, asked.instructions, "instructions", history)
+        return replace(asked, items=items, instructions=instructions), history, tools
 
 
 class _Answer:
@@ -198,16 +202,20 @@ class _Answer:
         writer: ResponseStream,
     ) -> None:
         self._store = store
-        self._asked = asked
+        self.asked = asked
         self._history = history
         self._items = items
+        self._kept = False
         self.writer = writer
 
     async def keep(self) -> None:
-        """Stores the response as it stands."""
+        """Stores the response as it stands, once: what comes behind its end changes nothing."""
+        if self._kept:
+            return
+        self._kept = True
         history = self._history
         found = Stored(self.writer.response(), self._items, history.responses, history.conversation)
-        await keep(self._store, self._asked, found)
+        await keep(self._store, self.asked, found)
 
 
 def _head(asked: ResponsesRequest, token: str, model: str) -> dict[str, Any]:
@@ -223,29 +231,17 @@ def _head(asked: ResponsesRequest, token: str, model: str) -> dict[str, Any]:
 
 
 async def _frames(
-    first: LoopStep, steps: AsyncGenerator[LoopStep, None], writer: ResponseStream
+    first: asyncio.Task[LoopStep], steps: AsyncGenerator[LoopStep, None], writer: ResponseStream, scope: Scope
 ) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(steps):
-            yield writer.write(first[1])
+            if not first.done():
+                # The response is there, though its first token is not: heartbeats can only tell of what has begun.
+                yield writer.write([])
+            yield writer.write((await first)[1])
             async for _, events in steps:
-                if data := writer.write(events):
-                    yield data
+                yield writer.write(events)
     except Exception as error:
-        yield writer.error(describe(error)[1])
+        yield writer.error(describe(scope, error)[1])
     else:
-        if data := writer.close():
-            yield data
-
-
-@contextmanager
-def _own_words() -> Iterator[None]:
-    """What is said about a chat's fields is about this API's here."""
-    try:
-        yield
-    except ContextOverflowError as error:
-        raise InvalidRequestError(str(error), "input", code="context_length_exceeded") from error
-    except InvalidRequestError as error:
-        param = "input" if error.param == "messages" else (error.param or "").replace(".function.", ".") or None
-        message = error.message.replace(f"`{error.param}`", f"`{param}`")
-        raise InvalidRequestError(message, param, code=error.code, status=error.status) from error
+        yield writer.close()

@@ -19,11 +19,11 @@ from starlette.types import Scope
 from unspool.engines.base import ModelInfo
 from unspool.message import Message
 from unspool.server.bodies import read_body
-from unspool.server.errors import describe, describe_for, json_response, request_id_of
+from unspool.server.errors import describe, json_response, request_id_of
 from unspool.server.metrics import CONTENT_TYPE
 from unspool.server.request_tools import tools_of
 from unspool.server.service import Service
-from unspool.server.streams import EventStream, begun, while_connected
+from unspool.server.streams import begun, while_connected
 from unspool.server.toolloop import Answer, LoopStep, Manners, begin
 from unspool.surfaces import chat
 from unspool.surfaces import messages as messages_surface
@@ -64,10 +64,10 @@ async def chat_completions(request: Request) -> Response:
     if asked.stream:
         # What is wrong with the request shows before the answer begins, since a status can't be sent afterwards.
         # What takes long after that is the queue or the prompt; meanwhile the client must hear something.
-        pause = service.settings.heartbeat
-        first = await begun(request.receive, generation.start(), pause)
+        first = await begun(request.receive, generation.start(), service.settings.heartbeat)
         writer = ChatStream(**identity, choices=asked.n, include_usage=asked.include_usage)
-        return EventStream(_chat_frames(first, generation.steps, writer), heartbeat=lambda: HEARTBEAT, pause=pause)
+        frames = _chat_frames(first, generation.steps, writer, request.scope)
+        return service.stream(frames, first, lambda: HEARTBEAT)
     choices = await while_connected(request.receive, generation.events())
     done = server_side(choices[0])
     whole = [Message.from_events(said_by_model(events)) for events in choices]
@@ -75,7 +75,7 @@ async def chat_completions(request: Request) -> Response:
 
 
 async def _chat_frames(
-    first: Awaitable[LoopStep], steps: AsyncGenerator[LoopStep, None], writer: ChatStream
+    first: Awaitable[LoopStep], steps: AsyncGenerator[LoopStep, None], writer: ChatStream, scope: Scope
 ) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(steps):
@@ -85,7 +85,7 @@ async def _chat_frames(
                 if data := writer.write(index, events):
                     yield data
     except Exception as error:
-        yield writer.error(describe(error)[1])
+        yield writer.error(describe(scope, error)[1])
     else:
         yield writer.close()
 
@@ -115,10 +115,8 @@ async def messages(request: Request) -> Response:
         "show_thinking": asked.show_thinking,
     }
     if asked.stream:
-        pause = service.settings.heartbeat
-        first = await begun(request.receive, generation.start(), pause)
-        frames = _message_frames(first, generation, identity, request.scope)
-        return EventStream(frames, heartbeat=lambda: PING, pause=pause)
+        first = await begun(request.receive, generation.start(), service.settings.heartbeat)
+        return service.stream(_message_frames(first, generation, identity, request.scope), first, lambda: PING)
     (events,) = await while_connected(request.receive, generation.events())
     (stop_sequence,) = generation.stop_sequences
     return Response(message(events, **identity, stop_sequence=stop_sequence), media_type="application/json")
@@ -138,7 +136,7 @@ async def _message_frames(
                 if data := writer.write(events):
                     yield data
     except Exception as error:
-        yield writer.error(describe_for(scope, error)[1])
+        yield writer.error(describe(scope, error)[1])
     else:
         yield writer.close(generation.stop_sequences[0])
 

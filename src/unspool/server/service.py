@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -20,6 +20,7 @@ from unspool.server.constraints import ConstrainedTools, Demands, Held, hold
 from unspool.server.generation import ChunkReader, Generation, ParserLike
 from unspool.server.limits import Traffic
 from unspool.server.parsers import Plugins, choice_of, choose_plugins
+from unspool.server.streams import EventStream
 from unspool.server.template import ChatTemplate
 from unspool.surfaces.chat_writer import REASONING_FIELDS
 from unspool.surfaces.conversation import Conversation, ToolChoice
@@ -198,6 +199,15 @@ class Service:
         generation = Generation(streams, readers, held.check if held.checks else None)
         generation.steps = self.traffic.follow(generation)
         return generation
+
+    def stream(
+        self, frames: AsyncGenerator[bytes, None], first: asyncio.Task[Any], heartbeat: Callable[[], bytes]
+    ) -> EventStream:
+        """An answer of these frames, which wait for ``first``, as patient as the operator wants it."""
+        settings = self.settings
+        return EventStream(
+            frames, first=first, heartbeat=heartbeat, pause=settings.heartbeat, patience=settings.idle_timeout
+        )
 
     def _held_tools(self, conversation: Conversation) -> Conversation:
         """The conversation with the tools whose calls can be held: how a plugin's are written is not known."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sqlite3
 import sys
 import time
@@ -16,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 T = TypeVar("T")
 
@@ -28,6 +29,7 @@ MAX_AGE = 30 * 24 * 3600.0
 """Seconds since a record was last read or written."""
 
 _BUSY_SECONDS = 10
+_DATABASES = ("redis", "rediss", "postgres", "postgresql")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, used REAL NOT NULL, size INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS records_by_use ON records (used);
@@ -238,16 +240,42 @@ def _open(path: str | Path) -> sqlite3.Connection:
 
 
 def without_password(url: str) -> str:
-    """A URL that may be shown."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    """A URL that may be shown; of one that can't be read for certain, only its kind."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = None
+    if parts is None or "@" in parts.path + parts.query + parts.fragment:
+        return f"{url.partition(':')[0]}://..."
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def opening_failed(kind: str, url: str, error: Exception) -> StoreError:
+    """What a database's package says of a URL that can't be used: its first line, without what is secret."""
+    said = str(error).strip().partition("\n")[0].rstrip(".").replace(url, without_password(url))
+    for secret in _secrets(url):
+        said = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", said)
+    return StoreError(f"The {kind} store can't be opened: {said}. Check its URL.")
+
+
+def _secrets(url: str) -> set[str]:
+    """What of a URL must not be shown: the password, as written and as meant, and what the query says."""
+    rest, _, query = url.partition("://")[2].partition("?")
+    password = rest.rpartition("@")[0].partition(":")[2]
+    found = [password, *(field.partition("=")[2] for field in query.split("&"))]
+    return {word for word in (*found, *map(unquote, found)) if word}
 
 
 def open_store(where: str) -> Store:
     """The store at a path, at the URL of a Redis or PostgreSQL server, or in memory; or :class:`StoreError`."""
     scheme, is_url, _ = where.partition("://")
     if not is_url:
+        kind = where.partition(":")[0]
+        if kind in _DATABASES:
+            raise StoreError(f"The URL of a store in a database begins with {kind}:// and not with {kind}: alone.")
         return SqliteStore(where)
+    if "..." in (shown := without_password(where)) and scheme in _DATABASES:
+        raise StoreError(f"The store's URL ({shown}) can't be read; its password must be percent-encoded.")
     try:
         if scheme in ("redis", "rediss"):
             from unspool.server.redis_store import RedisStore

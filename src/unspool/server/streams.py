@@ -17,6 +17,10 @@ from starlette.types import Receive, Scope, Send
 T = TypeVar("T")
 
 
+DIRECT = "send"
+"""Where a request's state has the way to the client that goes past the middleware."""
+
+
 class ClientGoneError(Exception):
     """The client closed the connection before its answer was complete."""
 
@@ -34,9 +38,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
             return task.result()
         raise ClientGoneError
     finally:
-        task.cancel()
-        watcher.cancel()
-        await asyncio.gather(task, watcher, return_exceptions=True)
+        await _end(task, watcher)
 
 
 async def begun(receive: Receive, work: Coroutine[Any, Any, T], patience: float | None) -> asyncio.Task[T]:
@@ -48,12 +50,19 @@ async def begun(receive: Receive, work: Coroutine[Any, Any, T], patience: float 
     try:
         await while_connected(receive, asyncio.wait({task}, timeout=patience))
     except BaseException:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await _end(task)
         raise
     if task.done():
         task.result()
     return task
+
+
+async def _end(*tasks: asyncio.Task[Any] | None) -> None:
+    """Cancels what still runs, and waits for its end, whatever it is."""
+    given = [task for task in tasks if task is not None]
+    for task in given:
+        task.cancel()
+    await asyncio.gather(*given, return_exceptions=True)
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -61,12 +70,47 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
+class _Patience:
+    """Ends the running task once what it sends was not taken for ``seconds`` (``None``: never).
+
+    It is one timer that looks now and then, since setting one for each frame costs more than making the frame.
+    """
+
+    __slots__ = ("_loop", "_seconds", "_task", "_timer", "exhausted", "since")
+
+    def __init__(self, seconds: float | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._seconds = seconds
+        self.since: float | None = None
+        """When it began to send what it is sending, by the event loop's clock; ``None``: it sends nothing."""
+        self.exhausted = False
+        self._timer = None if seconds is None else self._loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        assert self._seconds is not None
+        assert self._task is not None
+        now = self._loop.time()
+        due = (now if self.since is None else self.since) + self._seconds
+        if due > now:
+            self._timer = self._loop.call_at(due, self._look)
+        else:
+            self.exhausted = True
+            self._task.cancel()
+
+    def close(self) -> None:
+        """Nothing is sent any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
 class EventStream(Response):
     """Server-sent events from an async generator of frames, which is closed when the client goes away.
 
     ``heartbeat`` makes a frame to send whenever nothing else was sent for ``pause`` seconds (``None``: never), so
     that neither proxies nor clients take a silent model for a dead connection; proxies commonly close what is
-    silent for 30 or 60 seconds.
+    silent for 30 or 60 seconds. ``patience`` is in seconds, too: a client that takes nothing for so long is gone.
+    ``first`` is what the generator waits for at its start; it ends with the stream, even if that never begins.
     """
 
     media_type = "text/event-stream"
@@ -77,10 +121,14 @@ class EventStream(Response):
         *,
         heartbeat: Callable[[], bytes] | None = None,
         pause: float | None = None,
+        patience: float | None = None,
+        first: asyncio.Task[Any] | None = None,
     ) -> None:
         self.frames = frames
         self.heartbeat = heartbeat
         self.pause = pause
+        self.patience = patience
+        self.first = first
         self._sent = 0
         self.status_code = 200
         self.background = None
@@ -89,24 +137,36 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends everything, or as much as the client waits for."""
-        with suppress(ClientGoneError):
-            await while_connected(receive, self._send(send))
+        try:
+            with suppress(ClientGoneError):
+                await while_connected(receive, self._send(send, scope.get("state", {}).get(DIRECT, send)))
+        finally:
+            await _end(self.first)
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, send: Send, direct: Send) -> None:
+        """``direct`` is for all but the start, with which no middleware has anything to do."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        beating: asyncio.Future[None] | None = None
+        beating: asyncio.Task[None] | None = None
         if self.heartbeat is not None and self.pause is not None:
-            beating = asyncio.ensure_future(self._beat(send, self.heartbeat, self.pause))
+            beating = asyncio.create_task(self._beat(direct, self.heartbeat, self.pause))
+        patience, now = _Patience(self.patience), asyncio.get_running_loop().time
         try:
             async with aclosing(self.frames):
                 async for data in self.frames:
                     self._sent += 1
-                    await send({"type": "http.response.body", "body": data, "more_body": True})
+                    patience.since = now()
+                    await direct({"type": "http.response.body", "body": data, "more_body": True})
+                    patience.since = None
+            await _end(beating)
+            patience.since = now()
+            await direct({"type": "http.response.body", "body": b"", "more_body": False})
+        except asyncio.CancelledError:
+            if patience.exhausted:
+                raise ClientGoneError from None
+            raise
         finally:
-            if beating is not None:
-                beating.cancel()
-                await asyncio.gather(beating, return_exceptions=True)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            patience.close()
+            await _end(beating)
 
     async def _beat(self, send: Send, heartbeat: Callable[[], bytes], pause: float) -> None:
         while True:

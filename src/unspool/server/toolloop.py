@@ -36,7 +36,7 @@ from unspool.server.service import Service
 from unspool.server.toolcalls import Call, Calls
 from unspool.surfaces.conversation import Conversation, ToolChoice, Turn
 from unspool.surfaces.errors import InvalidRequestError
-from unspool.surfaces.mcp_plan import McpPlan, NamedServer
+from unspool.surfaces.mcp_plan import McpPlan, NamedServer, schema_path
 from unspool.surfaces.server_events import (
     AnyEvent,
     ApprovalRequested,
@@ -224,8 +224,7 @@ class ToolLoop:
 
     async def _generated(self) -> Generation:
         """The next generation. A tool whose schema can't be held may be called with any object."""
-        functions = {name: number for number, name in enumerate(self._names(self._conversation.tools))}
-        parameters = {f"tools[{functions[name]}].function.parameters": name for name in self._plan.tools}
+        parameters = {schema_path(name): name for name in self._plan.tools}
         while True:
             try:
                 return await self._generate(self._conversation, self._sampling)

@@ -18,7 +18,7 @@ from unspool.surfaces.chat_messages import decode_messages
 from unspool.surfaces.conversation import ChoiceMode, Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields, show
-from unspool.surfaces.mcp_plan import McpPlan, Offer, ServerEntry, make_plan, read_entry
+from unspool.surfaces.mcp_plan import McpPlan, Offer, ServerEntry, make_plan, read_entry, with_paths, with_plan
 from unspool.surfaces.output_format import OutputFormat, decode_output_format
 from unspool.surfaces.reasoning import decode_reasoning
 
@@ -91,7 +91,7 @@ def decode(body: object, offer: Offer | None = None) -> ChatRequest:
     fields = Fields(body)
     turns = decode_messages(fields)
     choices = fields.integer("n", 1, MAX_CHOICES) or 1
-    tools, plan = _tools(fields, offer, choices)
+    tools, paths, plan = _tools(fields, offer, choices)
     reasoning = decode_reasoning(fields)
     continue_final, add_generation_prompt = _continuation(fields)
     if continue_final and turns[-1].role != "assistant":
@@ -111,6 +111,7 @@ def decode(body: object, offer: Offer | None = None) -> ChatRequest:
             template_kwargs=reasoning.template_kwargs,
             continue_final=continue_final,
             add_generation_prompt=add_generation_prompt,
+            schema_paths=paths,
         ),
         sampling=decode_sampling(fields),
         output=decode_output_format(fields),
@@ -119,7 +120,7 @@ def decode(body: object, offer: Offer | None = None) -> ChatRequest:
         stream=stream,
         include_usage=stream and _include_usage(fields),
         include_reasoning=reasoning.shown,
-        replay=_replay(fields),
+        replay=decode_replay(fields),
         mcp=plan,
     )
     _refuse(fields)
@@ -144,9 +145,9 @@ def _include_usage(fields: Fields) -> bool:
     return options is not None and options.boolean("include_usage") is True
 
 
-def _replay(fields: Fields) -> str | None:
-    metadata = fields.mapping("metadata") or {}
-    name = metadata.get("replay")
+def decode_replay(fields: Fields) -> str | None:
+    """The recording that is asked for among the notes, which may say anything else."""
+    name = (fields.mapping("metadata") or {}).get("replay")
     return name if isinstance(name, str) and name else None
 
 
@@ -233,9 +234,10 @@ def _logit_bias(fields: Fields) -> dict[int, float]:
 
 def _tools(
     fields: Fields, offer: Offer | None, choices: int
-) -> tuple[tuple[Mapping[str, Any], ...], McpPlan | None]:
-    """The tools of a conversation, and those among them that the server itself runs."""
+) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...], McpPlan | None]:
+    """The tools of a conversation, where their parameters are, and those that the server itself runs."""
     tools: list[Mapping[str, Any]] = []
+    paths: list[str] = []
     entries: list[ServerEntry] = []
     for i, entry in enumerate(fields.items("tools") or []):
         tool = Fields(entry, f"tools[{i}]")
@@ -243,13 +245,14 @@ def _tools(
             entries.append(read_entry(tool, offer, otherwise="allow"))
         else:
             tools.append(_tool(tool, entry))
+            paths.append(f"{tool.path}.function.parameters")
     if choices > 1:
         if entries:
             raise InvalidRequestError("`n` must be 1 where the server calls tools of MCP servers.", "n")
         offer = None
     taken = {tool["function"]["name"] for tool in tools}
     plan = make_plan(entries, unasked(fields, offer, entries), taken)
-    return (*tools, *(plan.functions() if plan else ())), plan
+    return with_plan(tools, plan), with_paths(paths, plan), plan
 
 
 def unasked(fields: Fields, offer: Offer | None, entries: Sequence[ServerEntry]) -> Offer | None:

@@ -54,7 +54,8 @@ class ToolChoice:
 class Conversation:
     """Everything a prompt is made of.
 
-    ``tools`` are OpenAI function tools. ``template_kwargs`` are passed to the chat template as they are.
+    ``tools`` are OpenAI function tools; ``schema_paths`` are where the request has the parameters of each, where
+    that is not as in Chat Completions. ``template_kwargs`` are passed to the chat template as they are.
     ``continue_final`` asks for a continuation of the last (assistant) turn instead of a new one.
     """
 
@@ -65,6 +66,13 @@ class Conversation:
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     continue_final: bool = False
     add_generation_prompt: bool = True
+    schema_paths: tuple[str, ...] = field(default=(), compare=False)
+
+    def schema_path(self, tool: Mapping[str, Any]) -> str:
+        """The dotted path of the parameters of one of the tools (that very object)."""
+        number = next(i for i, each in enumerate(self.tools) if each is tool)
+        paths = self.schema_paths
+        return paths[number] if number < len(paths) else f"tools[{number}].function.parameters"
 
     def offered_tools(self) -> list[Mapping[str, Any]]:
         """The tools that may be called in the next turn, in request order."""

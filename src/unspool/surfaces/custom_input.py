@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 PARAMETER = "input"
 """The one parameter of the function that stands for a custom tool."""
 
-_OPENING = re.compile(r'\s*\{\s*"input"\s*:\s*"')
+_OPENING = ("{", f'"{PARAMETER}"', ":", '"')
+"""What comes before the text; whitespace may stand before each."""
+_LONGEST_ESCAPE = len(r"\ud83d\ude00")
 # Whole characters of a JSON string: a cut escape has to wait, and so does half of a surrogate pair.
 _CHARACTERS = re.compile(
     r'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}'
@@ -52,41 +54,68 @@ def unwrap(arguments: str) -> str:
 
 
 class CustomInput:
-    """Takes the text out of arguments that arrive in pieces."""
+    """Takes the text out of arguments that arrive in pieces. Work is proportional to each piece."""
 
     def __init__(self) -> None:
-        self.text = ""
-        self._waiting = ""
-        self._inside = False
         self._arguments: list[str] = []
+        self._text: list[str] = []
+        self._opening = 0, 0
+        self._cut = ""
+        self._state: Literal["before", "inside", "over"] = "before"
+
+    @property
+    def text(self) -> str:
+        """All text so far."""
+        return "".join(self._text)
 
     def feed(self, piece: str) -> str:
         """The text that this piece completes."""
         self._arguments.append(piece)
-        self._waiting += piece
-        if not self._inside:
-            opening = _OPENING.match(self._waiting)
-            if opening is None:
-                return ""
-            self._inside = True
-            self._waiting = self._waiting[opening.end() :]
-        found = _CHARACTERS.match(self._waiting)
+        if self._state == "before":
+            piece = self._open(piece)
+        if self._state != "inside":
+            return ""
+        piece = self._cut + piece
+        found = _CHARACTERS.match(piece)
         raw = found[0] if found else ""
-        self._waiting = self._waiting[len(raw) :]
+        self._cut = piece[len(raw) :]
+        # What is left is the end of the text, an escape that was cut, or one that is none.
+        if self._cut.startswith('"') or len(self._cut) >= _LONGEST_ESCAPE:
+            self._state = "over"
         text = _unescaped(raw)
-        self.text += text
+        self._text.append(text)
         return text
+
+    def _open(self, piece: str) -> str:
+        """Reads on in what comes before the text; what is behind it."""
+        token, place = self._opening
+        for number, char in enumerate(piece):
+            if place == 0 and char.isspace():
+                continue
+            if char != _OPENING[token][place]:
+                self._state = "over"
+                return ""
+            place += 1
+            if place == len(_OPENING[token]):
+                token, place = token + 1, 0
+                if token == len(_OPENING):
+                    self._state = "inside"
+                    return piece[number + 1 :]
+        self._opening = token, place
+        return ""
 
     def finish(self) -> str:
         """What is missing once the arguments are complete."""
-        whole = unwrap("".join(self._arguments))
+        whole, text = unwrap("".join(self._arguments)), self.text
         # Text that was sent is never taken back, whatever else the model wrote around it.
-        rest = whole[len(self.text) :] if whole.startswith(self.text) else ""
-        self.text += rest
+        rest = whole[len(text) :] if whole.startswith(text) else ""
+        self._text.append(rest)
         return rest
 
 
 def _unescaped(raw: str) -> str:
+    if "\\" not in raw:
+        return raw
     try:
         text: str = json.loads(f'"{raw}"', strict=False)
     except ValueError:

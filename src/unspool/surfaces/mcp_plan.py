@@ -78,6 +78,21 @@ class McpPlan:
         ]
 
 
+def with_plan(tools: Sequence[Mapping[str, Any]], plan: McpPlan | None) -> tuple[Mapping[str, Any], ...]:
+    """A request's own tools and those that the server runs, as a conversation has them."""
+    return (*tools, *(plan.functions() if plan else ()))
+
+
+def with_paths(paths: Sequence[str], plan: McpPlan | None) -> tuple[str, ...]:
+    """Where the schemas of these tools are: in the request, or at a server."""
+    return (*paths, *(map(schema_path, plan.tools) if plan else ()))
+
+
+def schema_path(exposed: str) -> str:
+    """Where the schema of a tool is that the server runs: nowhere in the request."""
+    return f"mcp:{exposed}"
+
+
 def exposed_name(catalogue: Catalogue | None, server: str, name: str) -> str:
     """The name by which the model knew a tool of an earlier call, which may be gone."""
     found = next((tool for tool in catalogue.of(server) if tool.name == name), None) if catalogue else None

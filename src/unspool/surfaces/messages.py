@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from unspool.engines.base import Sampling
+from unspool.surfaces.chat import decode_replay
 from unspool.surfaces.conversation import Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields
-from unspool.surfaces.mcp_plan import McpPlan, Offer, ServerEntry, exposed_name, make_plan
+from unspool.surfaces.mcp_plan import McpPlan, Offer, ServerEntry, exposed_name, make_plan, with_paths, with_plan
 from unspool.surfaces.messages_mcp import decode_servers, read_toolset
 from unspool.surfaces.messages_turns import decode_turns
 from unspool.surfaces.output_format import OutputFormat, read_response_format
@@ -93,7 +94,7 @@ def decode(body: object, offer: Offer | None = None) -> MessagesRequest:
         reasoning_budget=reasoning.budget,
         stream=fields.boolean("stream") or False,
         show_thinking=reasoning.shown,
-        replay=_replay(fields),
+        replay=decode_replay(fields),
         mcp=plan,
     )
     _check_rest(fields)
@@ -115,18 +116,13 @@ def _check_rest(fields: Fields) -> None:
     fields.report_unread(IGNORED)
 
 
-def _replay(fields: Fields) -> str | None:
-    name = (fields.mapping("metadata") or {}).get("replay")
-    return name if isinstance(name, str) and name else None
-
-
 def _conversation(
     fields: Fields, reasoning: ReasoningOptions, offer: Offer | None
 ) -> tuple[Conversation, McpPlan | None]:
     """The conversation, and those of its tools that the server itself runs."""
     catalogue = offer.catalogue if offer else None
     turns = decode_turns(fields, lambda server, name: exposed_name(catalogue, server, name))
-    tools, plan = _tools(fields, offer)
+    tools, paths, plan = _tools(fields, offer)
     choice, parallel = _tool_choice(fields, [tool["function"]["name"] for tool in tools])
     # A last message of the assistant is the beginning of the answer.
     continue_final = turns[-1].role == "assistant" and not turns[-1].tool_calls
@@ -138,11 +134,16 @@ def _conversation(
         template_kwargs=reasoning.template_kwargs,
         continue_final=continue_final,
         add_generation_prompt=not continue_final,
+        schema_paths=paths,
     )
     return conversation, plan
 
 
-def _tools(fields: Fields, offer: Offer | None) -> tuple[tuple[Mapping[str, Any], ...], McpPlan | None]:
+def _tools(
+    fields: Fields, offer: Offer | None
+) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...], McpPlan | None]:
+    """The tools of a conversation, where their schemas are, and those that the server itself runs."""
+    paths: list[str] = []
     servers = decode_servers(fields, offer)
     toolsets: list[ServerEntry] = []
     tools: list[Mapping[str, Any]] = []
@@ -152,6 +153,7 @@ def _tools(fields: Fields, offer: Offer | None) -> tuple[tuple[Mapping[str, Any]
             toolsets.append(read_toolset(tool))
         else:
             tools.append(_tool(tool))
+            paths.append(tool.at("input_schema"))
     # A toolset says more of a server than the list of servers.
     labels = {toolset.label for toolset in toolsets}
     entries = [*(server for server in servers if server.label not in labels), *toolsets]
@@ -160,7 +162,7 @@ def _tools(fields: Fields, offer: Offer | None) -> tuple[tuple[Mapping[str, Any]
     plan = make_plan(
         entries, None if wants_none and not entries else offer, {tool["function"]["name"] for tool in tools}
     )
-    return (*tools, *(plan.functions() if plan else ())), plan
+    return with_plan(tools, plan), with_paths(paths, plan), plan
 
 
 def _sampling(fields: Fields) -> Sampling:

@@ -19,7 +19,16 @@ from unspool.surfaces.chat import decode_sampling, decode_tool_choice, unasked
 from unspool.surfaces.conversation import Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields, show
-from unspool.surfaces.mcp_plan import McpPlan, Offer, ServerEntry, exposed_name, make_plan, read_entry
+from unspool.surfaces.mcp_plan import (
+    McpPlan,
+    Offer,
+    ServerEntry,
+    exposed_name,
+    make_plan,
+    read_entry,
+    with_paths,
+    with_plan,
+)
 from unspool.surfaces.output_format import OutputFormat, decode_output_format, read_response_format
 from unspool.surfaces.reasoning import EFFORTS, decode_reasoning
 from unspool.surfaces.responses_items import Item, decode_items, text_item, turns_of
@@ -70,6 +79,7 @@ class ResponsesRequest:
     instructions: tuple[Item, ...]
     sampling: Sampling
     tools: tuple[Mapping[str, Any], ...]
+    schema_paths: tuple[str, ...]
     tool_choice: ToolChoice
     parallel_tool_calls: bool
     template_kwargs: Mapping[str, Any]
@@ -85,15 +95,14 @@ class ResponsesRequest:
     mcp: McpPlan | None = None
     max_tool_calls: int | None = None
 
-    def conversation(self, history: Iterable[Item] = (), items: Iterable[Item] | None = None) -> Conversation:
-        """Everything the prompt is made of.
+    def conversation(self, history: Iterable[Item] = ()) -> Conversation:
+        """Everything the prompt is made of, once references among the items are resolved.
 
-        ``items`` is the input with its references resolved. Instructions are those of this request: an earlier
-        response's are not carried over.
+        Instructions are those of this request: an earlier response's are not carried over.
         """
         catalogue = self.mcp.catalogue if self.mcp else None
         turns = turns_of(
-            [*self.instructions, *history, *(self.items if items is None else items)],
+            [*self.instructions, *history, *self.items],
             lambda server, name: exposed_name(catalogue, server, name),
         )
         if not turns:
@@ -104,6 +113,7 @@ class ResponsesRequest:
             tool_choice=self.tool_choice,
             parallel_tool_calls=self.parallel_tool_calls,
             template_kwargs=self.template_kwargs,
+            schema_paths=self.schema_paths,
         )
 
 
@@ -126,7 +136,7 @@ def decode(body: object, offer: Offer | None = None) -> ResponsesRequest:
     ``offer`` are the tools of MCP servers that there are for requests.
     """
     fields = Fields(body)
-    tools, shown, custom, plan = _tools(fields, offer)
+    tools, paths, shown, custom, plan = _tools(fields, offer)
     names = [tool["function"]["name"] for tool in tools]
     reasoning = decode_reasoning(fields)
     previous, conversation_id = _before(fields)
@@ -139,6 +149,7 @@ def decode(body: object, offer: Offer | None = None) -> ResponsesRequest:
         instructions=_instructions(fields),
         sampling=sampling,
         tools=tools,
+        schema_paths=paths,
         tool_choice=decode_tool_choice(fields, names, flat=True, plan=plan),
         parallel_tool_calls=fields.boolean("parallel_tool_calls") is not False,
         template_kwargs=reasoning.template_kwargs,
@@ -258,15 +269,18 @@ def _include(fields: Fields) -> list[str]:
     return include
 
 
-Tools = tuple[tuple[Mapping[str, Any], ...], list[Mapping[str, Any]], frozenset[str], McpPlan | None]
+Tools = tuple[
+    tuple[Mapping[str, Any], ...], tuple[str, ...], list[Mapping[str, Any]], frozenset[str], McpPlan | None
+]
 
 
 def _tools(fields: Fields, offer: Offer | None) -> Tools:
-    """The tools as functions, as the response repeats them, the names of the custom ones among them, and those
-    that the server itself runs.
+    """The tools as functions, where their parameters are, the tools as the response repeats them, the names of the
+    custom ones among them, and those that the server itself runs.
     """
     entries: list[ServerEntry] = []
     functions: list[Mapping[str, Any]] = []
+    paths: list[str] = []
     shown: list[Mapping[str, Any]] = []
     custom: set[str] = set()
     for i, entry in enumerate(fields.items("tools") or []):
@@ -287,10 +301,11 @@ def _tools(fields: Fields, offer: Offer | None) -> Tools:
             log.warning("%s is left out: tools of type %r don't run here", tool.path, kind)
             continue
         functions.append(function)
+        paths.append(tool.at("parameters"))
         shown.append(repeated)
     taken = {function["function"]["name"] for function in functions}
     plan = make_plan(entries, unasked(fields, offer, entries), taken, on_failure="report")
-    return (*functions, *(plan.functions() if plan else ())), shown, frozenset(custom), plan
+    return with_plan(functions, plan), with_paths(paths, plan), shown, frozenset(custom), plan
 
 
 def _function(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
