@@ -21,13 +21,14 @@ from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields, show
 from unspool.surfaces.output_format import OutputFormat, decode_output_format, read_response_format
 from unspool.surfaces.reasoning import EFFORTS, decode_reasoning
-from unspool.surfaces.responses_items import Item, decode_items, text_item, turns_of
+from unspool.surfaces.responses_items import Item, decode_items, text_item, turns_of, without_old_reasoning
 from unspool.surfaces.responses_writer import Style
 
 log = logging.getLogger(__name__)
 
 MAX_METADATA = 16
 SUMMARIES = ("auto", "concise", "detailed")
+CONTEXTS = ("auto", "current_turn", "all_turns")
 REASONING_INCLUDE = "reasoning.encrypted_content"
 
 # Clients send these by default, and nothing is lost without them.
@@ -60,8 +61,9 @@ class ResponsesRequest:
 
     ``items`` are the input, ``previous`` and ``conversation_id`` name what comes before it. ``output`` is what the
     text is held to, ``reasoning_budget`` the most reasoning tokens (``None``: any number). ``style`` is how the
-    answer is written, ``echo`` the part of the response that repeats the request. ``replay`` names the recording
-    that must answer (``metadata.replay``; only the replay engine reads it).
+    answer is written, ``echo`` the part of the response that repeats the request. ``this_turn_only`` leaves
+    reasoning of finished turns out of the prompt; otherwise the chat template decides. ``replay`` names the
+    recording that must answer (``metadata.replay``; only the replay engine reads it).
     """
 
     model: str | None
@@ -80,6 +82,7 @@ class ResponsesRequest:
     conversation_id: str | None = None
     store: bool = True
     stream: bool = False
+    this_turn_only: bool = False
     replay: str | None = None
 
     def conversation(self, history: Iterable[Item] = (), items: Iterable[Item] | None = None) -> Conversation:
@@ -92,7 +95,7 @@ class ResponsesRequest:
         if not turns:
             raise InvalidRequestError("`input` is empty, and there is nothing before it to answer.", "input")
         return Conversation(
-            turns=turns,
+            turns=without_old_reasoning(turns) if self.this_turn_only else turns,
             tools=self.tools,
             tool_choice=self.tool_choice,
             parallel_tool_calls=self.parallel_tool_calls,
@@ -132,6 +135,7 @@ def decode(body: object) -> ResponsesRequest:
         conversation_id=conversation_id,
         store=store,
         stream=fields.boolean("stream") or False,
+        this_turn_only=_context(fields) == "current_turn",
         replay=metadata.get("replay") or None,
     )
     _refuse(fields)
@@ -210,6 +214,15 @@ def decode_metadata(fields: Fields) -> dict[str, str]:
     if len(metadata) > MAX_METADATA or not all(isinstance(value, str) for value in metadata.values()):
         raise fields.wrong("metadata", f"an object with up to {MAX_METADATA} strings")
     return metadata
+
+
+def _context(fields: Fields) -> str | None:
+    """Which turns' reasoning the model is shown."""
+    reasoning = fields.fields("reasoning")
+    context = reasoning.string("context") if reasoning else None
+    if reasoning is not None and context not in (None, *CONTEXTS):
+        raise reasoning.wrong("context", f"one of {', '.join(CONTEXTS)}")
+    return context
 
 
 def _summary(fields: Fields) -> str | None:
