@@ -41,6 +41,7 @@ class ResponsesApi:
         self.routes = [
             Route("/v1/responses", self.create, methods=["POST"]),
             Route("/v1/responses/input_tokens", self.input_tokens, methods=["POST"]),
+            Route("/v1/responses/compact", self.compact, methods=["POST"]),
             Route(one, self.retrieve, methods=["GET"]),
             Route(one, self.delete, methods=["DELETE"]),
             Route(f"{one}/cancel", self.cancel, methods=["POST"]),
@@ -102,6 +103,12 @@ class ResponsesApi:
         with _own_words():
             count = await while_connected(request.receive, self._service.count_tokens(conversation))
         return json_response({"object": "response.input_tokens", "input_tokens": count})
+
+    async def compact(self, request: Request) -> Response:
+        """``POST /v1/responses/compact``: without a route of its own it would be a wrong method of another."""
+        raise InvalidRequestError(
+            "This server does not compact conversations; send a shorter one.", code="not_supported", status=404
+        )
 
     async def retrieve(self, request: Request) -> Response:
         """``GET /v1/responses/{id}``."""

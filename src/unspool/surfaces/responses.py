@@ -310,6 +310,7 @@ def _echo(
     verbosity = text.string("verbosity") if text else None
     if text is not None and verbosity not in (None, "low", "medium", "high"):
         raise text.wrong("verbosity", "one of low, medium, high")
+    user = fields.string("user")
     return {
         "background": False,
         "frequency_penalty": sampling.frequency_penalty,
@@ -331,7 +332,8 @@ def _echo(
         "top_logprobs": 0,
         "top_p": sampling.top_p,
         "truncation": "disabled",
-        "user": fields.string("user"),
+        # Unlike all others this one is never null.
+        **({} if user is None else {"user": user}),
     }
 
 
