@@ -5,9 +5,10 @@ A response is stored before its last event is sent: whoever has read that may go
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from typing import Any
 
@@ -21,6 +22,7 @@ from unspool.server.generation import Step
 from unspool.server.history import History, Stored, history_of, identified, keep, not_found, resolved, stored
 from unspool.server.paging import page
 from unspool.server.routes import read_json
+from unspool.server.running import Running
 from unspool.server.service import Service
 from unspool.server.storage import Store
 from unspool.server.streams import EventStream, while_connected
@@ -36,7 +38,7 @@ class ResponsesApi:
     def __init__(self, service: Service, store: Store) -> None:
         self._service = service
         self._store = store
-        self._running: dict[str, ResponseStream] = {}
+        self._running: dict[str, tuple[Running, _Answer]] = {}
         one = "/v1/responses/{response_id}"
         self.routes = [
             Route("/v1/responses", self.create, methods=["POST"]),
@@ -84,9 +86,10 @@ class ResponsesApi:
     ) -> AsyncGenerator[bytes, None]:
         writer = answer.writer
         name = writer.response()["id"]
-        self._running[name] = writer
+        running = Running(writer)
+        self._running[name] = running, answer
         try:
-            async with aclosing(_frames(first, steps, writer)) as frames:
+            async with aclosing(running.until_cancelled(_frames(first, steps, writer))) as frames:
                 async for data in frames:
                     if writer.status != "in_progress":
                         await answer.keep()
@@ -115,8 +118,9 @@ class ResponsesApi:
         if request.query_params.get("stream") == "true":
             raise unsupported("stream", "streaming a response again")
         name = request.path_params["response_id"]
-        running = self._running.get(name)
-        return json_response(running.response() if running else (await stored(self._store, name)).response)
+        if name in self._running:
+            return json_response(self._running[name][1].writer.response())
+        return json_response((await stored(self._store, name)).response)
 
     async def delete(self, request: Request) -> Response:
         """``DELETE /v1/responses/{id}``."""
@@ -126,15 +130,20 @@ class ResponsesApi:
         return json_response({"id": name, "object": "response", "deleted": True})
 
     async def cancel(self, request: Request) -> Response:
-        """``POST /v1/responses/{id}/cancel``: as in OpenAI's API, only what runs in the background has it."""
+        """``POST /v1/responses/{id}/cancel``: ends what is being streamed; a second time changes nothing."""
         name = request.path_params["response_id"]
-        if name not in self._running:
-            await stored(self._store, name)
-        raise InvalidRequestError(
-            f"The response {name!r} does not run in the background, so it can't be cancelled. "
-            "Closing the connection ends a response that is being generated.",
-            "response_id",
-        )
+        if name in self._running:
+            running, answer = self._running[name]
+            running.cancel()
+            await answer.keep()
+            found: Mapping[str, Any] = answer.writer.response()
+        else:
+            found = (await stored(self._store, name)).response
+        if found["status"] != "cancelled":
+            raise InvalidRequestError(
+                f"The response {name!r} can't be cancelled: it is {found['status']}.", "response_id"
+            )
+        return json_response(found)
 
     async def input_items(self, request: Request) -> Response:
         """``GET /v1/responses/{id}/input_items``."""
@@ -160,13 +169,16 @@ class _Answer:
         self._asked = asked
         self._history = history
         self._items = items
+        self._keeping: asyncio.Task[None] | None = None
         self.writer = writer
 
     async def keep(self) -> None:
-        """Stores the response as it stands."""
-        history = self._history
-        found = Stored(self.writer.response(), self._items, history.responses, history.conversation)
-        await keep(self._store, self._asked, found)
+        """Stores the response as it stands, once; whoever else wants to waits for that."""
+        if self._keeping is None:
+            history = self._history
+            found = Stored(self.writer.response(), self._items, history.responses, history.conversation)
+            self._keeping = asyncio.create_task(keep(self._store, self._asked, found))
+        await asyncio.shield(self._keeping)
 
 
 def _head(asked: ResponsesRequest, token: str, model: str) -> dict[str, Any]:
