@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -85,6 +86,32 @@ def test_a_custom_tool_that_must_be_called(api: openai.OpenAI, answer: Any) -> N
     (call,) = response.output
     assert (call.type, call.name) == ("custom_tool_call", "shell")
     assert not call.input.startswith('{"input"')
+
+
+LISTING = """
+start: line+
+line: ("add" | "drop") " " NAME LF
+NAME: /[a-z]{1,4}/
+%import common.LF
+"""
+
+
+@both
+@pytest.mark.parametrize(
+    ("syntax", "definition"), [("lark", LISTING), ("regex", r"(?:(?:add|drop) [a-z]{1,4}\n)+")]
+)
+def test_a_custom_tool_with_a_grammar(api: openai.OpenAI, answer: Any, syntax: str, definition: str) -> None:
+    form = {"type": "grammar", "syntax": syntax, "definition": definition}
+    tool: Any = {"type": "custom", "name": "edit", "format": form}
+    response = answer(api, tools=[tool], tool_choice="required", parallel_tool_calls=False, max_output_tokens=150)
+    (call,) = response.output
+    assert (call.type, call.name) == ("custom_tool_call", "edit")
+    lines = call.input.splitlines(keepends=True)
+    # The small model may well write lines until its tokens are spent.
+    whole_lines = lines if call.status == "completed" else lines[:-1]
+    assert whole_lines
+    assert all(re.fullmatch(r"(?:add|drop) [a-z]{1,4}\n", line) for line in whole_lines)
+    assert response.tools[0].format.definition == definition
 
 
 FORMAT = {"type": "json_schema", "name": "a", "schema": UNENFORCEABLE}

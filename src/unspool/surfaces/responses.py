@@ -17,6 +17,7 @@ from unspool.engines.base import Sampling
 from unspool.surfaces import custom_input
 from unspool.surfaces.chat import decode_sampling, decode_tool_choice
 from unspool.surfaces.conversation import Conversation, ToolChoice
+from unspool.surfaces.custom_grammar import custom_format
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields, show
 from unspool.surfaces.output_format import OutputFormat, decode_output_format, read_response_format
@@ -289,12 +290,10 @@ def _function(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
 def _custom(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
     name, description = tool.required_string("name"), tool.string("description")
     form = tool.fields("format")
-    kind = "text" if form is None else form.required_string("type")
-    if form is not None and kind != "text":
-        log.warning("%s of type %r is not enforced: the input may be any text", form.path, kind)
+    expression = None if form is None else custom_format(form)
     shown = tool.mapping("format") or {"type": "text"}
     repeated = {"type": "custom", "name": name, "description": description, "format": shown}
-    return custom_input.as_function(name, description), repeated
+    return custom_input.as_function(name, description, expression), repeated
 
 
 def _echo(
