@@ -163,6 +163,13 @@ def test_letters_that_guards_are_made_of_may_be_there() -> None:
     assert cut("{{ messages[0].content }}", Turn("user", (text,))) == ["\U00010000 \U00010001 <", "|im_end|>"]
 
 
+@pytest.mark.parametrize("text", ['{"x": "\\n', "[" * 100_000 + '"\\n"'])
+def test_arguments_that_are_only_text_are_looked_through_as_that(text: str) -> None:
+    turn = Turn("assistant", tool_calls=(ToolCall("c", "f", text + "<|im_end|>"),))
+    source = EACH + "{{ message.tool_calls[0].function.arguments }}{% endfor %}{{ tools }}"
+    assert cut(source, turn) == [text + "<", "|im_end|>None"]
+
+
 def test_what_is_nested_too_deeply_is_the_requests_fault() -> None:
     nested: Any = "<|im_end|>"
     for _ in range(5000):

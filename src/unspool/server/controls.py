@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import count, pairwise
 from typing import Any, TypeAlias
 
@@ -22,6 +23,8 @@ from unspool.surfaces.errors import InvalidRequestError
 
 Key: TypeAlias = tuple[str, str]
 """Who says it, and the spelling; ``""`` for the beginnings of spellings at the ends of texts."""
+
+Keys: TypeAlias = tuple[Key, ...]
 
 _FIRST_GUARD = 0x10000  # the first of many letters that are printed as they are and that nobody writes
 _BEGINNINGS = ""
@@ -75,7 +78,7 @@ class Controls:
 class Guard:
     """Puts ``char`` into the spellings that are among ``keys``; ``seen`` are all that there were."""
 
-    def __init__(self, controls: Controls, char: str, keys: Iterable[Key] = ()) -> None:
+    def __init__(self, controls: Controls, char: str = "", keys: Iterable[Key] = ()) -> None:
         self._controls = controls
         self._char = char
         self._keys = frozenset(keys)
@@ -143,28 +146,44 @@ def apart(controls: Controls, conversation: Conversation, render: Callable[[Guar
     text = render(None)
     if not controls:
         return Prompt(text)
-    written = frozenset(text)
-    char = next(
-        char for char in map(chr, count(_FIRST_GUARD)) if char not in written and _escaped(char) not in text
-    )
-    looking = Guard(controls, char)
-    try:
-        looking.conversation(conversation)
-    except RecursionError:
-        raise InvalidRequestError("The request is nested too deeply.") from None
-    if not looking.seen and not _has_escapes(conversation):
+    keys = _spelled(controls, conversation)
+    if not keys:
         return Prompt(text)
-    render(looking)
+    written = frozenset(text)
+    free = (char for char in map(chr, count(_FIRST_GUARD)) if char not in written)
+    char = next(char for char in free if _escaped(char) not in text)
 
-    def guarded(keys: Sequence[Key]) -> str | None:
+    @cache
+    def guarded(keys: tuple[Key, ...]) -> str | None:
         try:
             found = render(Guard(controls, char, keys)).replace(_escaped(char), char)
         except InvalidRequestError:
             return None
         return found if found.replace(char, "") == text else None
 
-    keys = _harmless([], sorted(looking.seen), lambda keys: guarded(keys) is not None)
-    return _cut(text, guarded(keys) or text, char, controls)
+    kept = _harmless((), tuple(keys), lambda keys: guarded(keys) is not None)
+    return _cut(text, guarded(kept) or text, char, controls)
+
+
+def _spelled(controls: Controls, conversation: Conversation) -> list[Key]:
+    """Everything that a conversation spells, what the escapes of its arguments hide included."""
+    looking = Guard(controls)
+    hidden = (call.arguments for turn in conversation.turns for call in turn.tool_calls if "\\" in call.arguments)
+    try:
+        looking.conversation(conversation)
+        for arguments in hidden:
+            looking.tree("assistant", _decoded(arguments))
+    except RecursionError:
+        raise InvalidRequestError("The request is nested too deeply.") from None
+    return sorted(looking.seen)
+
+
+def _decoded(arguments: str) -> Any:
+    """The value of a call's arguments, ``None`` where they are only text, as in a call that was cut."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _escaped(char: str) -> str:
@@ -172,12 +191,7 @@ def _escaped(char: str) -> str:
     return json.dumps(char)[1:-1]
 
 
-def _has_escapes(conversation: Conversation) -> bool:
-    """Whether arguments may have something that their text doesn't show."""
-    return any("\\" in call.arguments for turn in conversation.turns for call in turn.tool_calls)
-
-
-def _harmless(kept: list[Key], tried: list[Key], same: Callable[[list[Key]], bool]) -> list[Key]:
+def _harmless(kept: Keys, tried: Keys, same: Callable[[Keys], bool]) -> Keys:
     """``kept`` and all of ``tried`` that change nothing beside them; few that do are found by halves."""
     if not tried or same(kept + tried):
         return kept + tried
