@@ -41,6 +41,10 @@ NAMES = "the stream has the names that OpenAI's own clients know, response.reaso
 IMAGES = "images are refused before anything is generated"
 MODEL = "a request may leave the model out"
 
+UNCITED = ": {'type': 'text', 'text': "
+"""What is wrong with a text that has no ``citations``: the description demands them, the API itself leaves them
+out, and Vercel's client does not take null."""
+
 EXCEPTIONS: Mapping[str, str] = {
     "streaming-response": NAMES,
     "streaming-usage": NAMES,
@@ -101,7 +105,7 @@ def _with_nulls(value: Any) -> Any:
 @pytest.mark.parametrize(("api", "case"), [(api, case) for api in FORMATS for case in _get_tests(api)])
 def test_checks_pass_or_their_reason_is_known(url: str, api: str, case: Any) -> None:
     model = "claude-sonnet-4" if api == "anthropic" else "gpt-5"
-    config = ComplianceConfig(f"{url}/v1", "none", model=model)
+    config = ComplianceConfig(f"{url}/v1", "none", model=model, ignore_errors=[UNCITED])
     result = runner.TestRunner(config, [case], SpecLoader(str(described(api)))).run_one(case)
     assert result.status.value != "skipped"
     assert bool(result.errors) == (case.id in EXCEPTIONS), result.errors
@@ -152,6 +156,15 @@ def test_responses_are_as_described(url: str, recording: str, summary: str | Non
             assert described.problems(frame, SSE_EVENT_TO_SCHEMA[kind]) == [], frame
 
 
+def cited(answer: dict[str, Any]) -> dict[str, Any]:
+    """A message or an event of one, with the ``citations`` that texts have by its description alone."""
+    for block in (*answer.get("content", ()), answer.get("content_block", {})):
+        if block.get("type") == "text":
+            assert "citations" not in block
+            block["citations"] = None
+    return answer
+
+
 @pytest.mark.parametrize("recording", NAMED)
 def test_messages_are_as_described(url: str, recording: str) -> None:
     described = Description("anthropic")
@@ -164,8 +177,9 @@ def test_messages_are_as_described(url: str, recording: str) -> None:
         "thinking": {"type": "adaptive"},
     }
     whole = httpx.post(f"{url}/v1/messages", json=body).json()
-    assert described.problems(whole, "Message") == []
+    assert described.problems(cited(whole), "Message") == []
     for frame in frames(url, "/v1/messages", body):
+        cited(frame)
         if frame["type"] != "ping":
             kind = described.of_type("MessageStreamEvent", frame["type"])
             assert described.problems(frame, kind) == [], frame

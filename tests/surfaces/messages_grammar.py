@@ -12,7 +12,7 @@ from typing import Any
 DELTAS = {"text": "text_delta", "thinking": "thinking_delta", "tool_use": "input_json_delta"}
 PAYLOADS = {"text": "text", "thinking": "thinking", "tool_use": "partial_json"}
 STARTS: dict[str, dict[str, Any]] = {
-    "text": {"type": "text", "text": "", "citations": None},
+    "text": {"type": "text", "text": ""},
     "thinking": {"type": "thinking", "thinking": "", "signature": ""},
 }
 STOP_REASONS = {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}

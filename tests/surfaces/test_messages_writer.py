@@ -208,7 +208,7 @@ def test_the_stop_reason_says_what_the_client_must_know(
 def test_a_cut_calls_input_streams_as_far_as_it_got_and_is_not_in_a_whole_message() -> None:
     events: list[Event] = [ContentDelta("a"), START, ToolCallDelta(0, '{"a":'), Finish("length")]
     assert written(*events).calls() == [("f", '{"a":')]
-    assert whole(*events)["content"] == [{"type": "text", "text": "a", "citations": None}]
+    assert whole(*events)["content"] == [{"type": "text", "text": "a"}]
 
 
 def test_a_call_without_arguments_has_an_empty_object() -> None:

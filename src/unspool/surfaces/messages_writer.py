@@ -43,7 +43,7 @@ _NOT_COUNTED = {"cache_creation": None, "inference_geo": None, "service_tier": "
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _END_DELTA = b"}}\n\n"
 _STARTS: Mapping[Kind, bytes] = {
-    "text": b'{"type":"text","text":"","citations":null}',
+    "text": b'{"type":"text","text":""}',
     "thinking": b'{"type":"thinking","thinking":"","signature":""}',
 }
 _DELTAS: Mapping[Kind, bytes] = {
@@ -305,7 +305,7 @@ class _Block:
         if self.call is not None:
             return _call_head(self.call) + b',"input":' + embed(text) + b"}"
         if self.kind == "text":
-            return encode({"type": "text", "text": text, "citations": None})
+            return encode({"type": "text", "text": text})
         signature = _Signature()
         signature.add(text)
         shown = text if show_thinking else ""
