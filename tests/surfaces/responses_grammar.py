@@ -54,6 +54,8 @@ def read_stream(data: bytes) -> dict[str, Any]:
         else:
             fold.read(event)
     response: dict[str, Any] = last["response"]
+    if status == "incomplete" and response["status"] == "cancelled":
+        status = "cancelled"
     assert fold.open is None, "every item is closed"
     assert response["output"] == fold.output
     assert {key for key in head if head[key] != response[key]} <= {

@@ -37,6 +37,9 @@ Kind: TypeAlias = Literal["thinking", "text", "tool_use"]
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 """May be written at any time between the first event and the last."""
 
+# The API's description demands these fields, too; its own servers' machinery is behind them.
+_NOT_HERE = {"stop_details": None, "container": None}
+_NOT_COUNTED = {"cache_creation": None, "inference_geo": None, "service_tier": "standard"}
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _END_DELTA = b"}}\n\n"
 _STARTS: Mapping[Kind, bytes] = {
@@ -73,6 +76,7 @@ def usage_object(usage: Usage) -> dict[str, Any]:
         "cache_read_input_tokens": usage.cached_tokens,
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
+        "server_tool_use": None,
     }
 
 
@@ -243,7 +247,8 @@ class MessageStream(_Blocks):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": usage_object(self._prompt),
+            **_NOT_HERE,
+            "usage": {**usage_object(self._prompt), **_NOT_COUNTED},
         }
         self._event("message_start", b'"message":' + encode(message))
         self._frames.append(PING)
@@ -350,13 +355,14 @@ def message(
         if block.kind != "tool_use" or block.complete
     ]
     head = encode({"id": message_id, "type": "message", "role": "assistant", "model": model})
-    end = encode(_ending(gathered, stop_sequence))
+    ending = _ending(gathered, stop_sequence)
+    end = encode({**ending, "usage": {**ending["usage"], **_NOT_COUNTED}})
     return head[:-1] + b',"content":[' + b",".join(blocks) + b"]," + end[1:]
 
 
 def _call_head(call: ToolCallStart) -> bytes:
     """The start of a call's block, up to its input."""
-    return encode({"type": "tool_use", "id": call.id, "name": call.name})[:-1]
+    return encode({"type": "tool_use", "id": call.id, "name": call.name, "caller": {"type": "direct"}})[:-1]
 
 
 def _ending(blocks: _Blocks, stop_sequence: str | None) -> dict[str, Any]:
@@ -366,5 +372,6 @@ def _ending(blocks: _Blocks, stop_sequence: str | None) -> dict[str, Any]:
     return {
         "stop_reason": reason,
         "stop_sequence": stop_sequence if reason == "stop_sequence" else None,
+        **_NOT_HERE,
         "usage": usage_object(finish.usage or Usage()),
     }
