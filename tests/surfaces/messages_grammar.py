@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CALLS = {
-    "tool_use": {"type", "id", "name", "input"},
+    "tool_use": {"type", "id", "name", "input", "caller"},
     "mcp_tool_use": {"type", "id", "name", "server_name", "input"},
 }
 DELTAS = {"text": "text_delta", "thinking": "thinking_delta", **dict.fromkeys(CALLS, "input_json_delta")}
@@ -26,7 +26,11 @@ USAGE = {
     "cache_creation_input_tokens",
     "cache_read_input_tokens",
     "output_tokens_details",
+    "server_tool_use",
 }
+# Fields that the API's description demands, and that are the same in every message.
+FIXED = {"stop_details": None, "container": None}
+FIXED_USAGE = {"cache_creation": None, "inference_geo": None, "service_tier": "standard"}
 
 
 @dataclass
@@ -130,17 +134,21 @@ def _start(stream: Stream, event: dict[str, Any]) -> None:
         "stop_reason",
         "stop_sequence",
         "usage",
+        *FIXED,
     }
+    assert FIXED.items() <= message.items()
     assert (message["type"], message["role"], message["content"]) == ("message", "assistant", [])
     assert message["stop_reason"] is message["stop_sequence"] is None
-    _check_usage(message["usage"])
+    assert FIXED_USAGE.items() <= message["usage"].items()
+    _check_usage({name: count for name, count in message["usage"].items() if name not in FIXED_USAGE})
     assert message["usage"]["output_tokens"] == 0
     stream.message = message
 
 
 def _check_usage(usage: dict[str, Any]) -> None:
     assert set(usage) == USAGE
-    assert all(isinstance(count, int) and count >= 0 for name, count in usage.items() if "details" not in name)
+    assert usage["server_tool_use"] is None
+    assert all(isinstance(count, int) and count >= 0 for name, count in usage.items() if name.endswith("_tokens"))
 
 
 def _block_start(stream: Stream, event: dict[str, Any]) -> None:
@@ -151,6 +159,7 @@ def _block_start(stream: Stream, event: dict[str, Any]) -> None:
     assert index == len(stream.message["content"]), "indexes have no gaps"
     if block["type"] in CALLS:
         assert set(block) == CALLS[block["type"]]
+        assert block.get("caller", {"type": "direct"}) == {"type": "direct"}
         assert block["id"]
         assert block["name"]
         assert block["input"] == {}
@@ -204,12 +213,13 @@ def _message_delta(stream: Stream, event: dict[str, Any]) -> None:
     assert stream.message is not None
     assert stream.open is None, "all blocks are closed"
     assert set(event) == {"delta", "usage"}
-    assert set(event["delta"]) == {"stop_reason", "stop_sequence"}
+    assert set(event["delta"]) == {"stop_reason", "stop_sequence", *FIXED}
+    assert FIXED.items() <= event["delta"].items()
     assert event["delta"]["stop_reason"] in STOP_REASONS
     assert (event["delta"]["stop_sequence"] is not None) == (event["delta"]["stop_reason"] == "stop_sequence")
     _check_usage(event["usage"])
     stream.delta = event["delta"]
-    stream.message.update(event["delta"], usage=event["usage"])
+    stream.message.update(event["delta"], usage={**stream.message["usage"], **event["usage"]})
 
 
 def _message_stop(stream: Stream, event: dict[str, Any]) -> None:

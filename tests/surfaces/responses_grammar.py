@@ -57,6 +57,8 @@ def read_stream(data: bytes) -> dict[str, Any]:
         else:
             fold.read(event)
     response: dict[str, Any] = last["response"]
+    if status == "incomplete" and response["status"] == "cancelled":
+        status = "cancelled"
     assert fold.open is None, "every item is closed"
     assert not fold.running, "every call has an end"
     assert response["output"] == fold.output

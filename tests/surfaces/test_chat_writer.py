@@ -217,6 +217,7 @@ def test_a_whole_message_has_what_the_stream_has() -> None:
             "role": "assistant",
             "content": None,
             "refusal": None,
+            "annotations": [],
             "reasoning_content": "why",
             "reasoning": "why",
             "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
@@ -228,7 +229,12 @@ def test_a_whole_message_has_what_the_stream_has() -> None:
 
 def test_a_whole_message_leaves_out_what_is_absent() -> None:
     body = completion([Message("hidden", "text")], include_reasoning=False, **IDENTITY)
-    assert body["choices"][0]["message"] == {"role": "assistant", "content": "text", "refusal": None}
+    assert body["choices"][0]["message"] == {
+        "role": "assistant",
+        "content": "text",
+        "refusal": None,
+        "annotations": [],
+    }
     assert body["usage"]["total_tokens"] == 0
 
 

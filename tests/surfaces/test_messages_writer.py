@@ -154,7 +154,13 @@ def test_one_call_after_reasoning_is_written_as_the_api_writes_it() -> None:
         {
             "type": "content_block_start",
             "index": 1,
-            "content_block": {"type": "tool_use", "id": "call_a", "name": "get_weather", "input": {}},
+            "content_block": {
+                "type": "tool_use",
+                "id": "call_a",
+                "name": "get_weather",
+                "caller": {"type": "direct"},
+                "input": {},
+            },
         },
         {"type": "content_block_delta", "index": 1, "delta": empty},
         {"type": "content_block_delta", "index": 1, "delta": {**empty, "partial_json": '{"city":'}},
@@ -162,13 +168,19 @@ def test_one_call_after_reasoning_is_written_as_the_api_writes_it() -> None:
         {"type": "content_block_stop", "index": 1},
         {
             "type": "message_delta",
-            "delta": {"stop_reason": "tool_use", "stop_sequence": None},
+            "delta": {
+                "stop_reason": "tool_use",
+                "stop_sequence": None,
+                "stop_details": None,
+                "container": None,
+            },
             "usage": {
                 "input_tokens": 6,
                 "cache_creation_input_tokens": 0,
                 "cache_read_input_tokens": 4,
                 "output_tokens": 7,
                 "output_tokens_details": {"thinking_tokens": 3},
+                "server_tool_use": None,
             },
         },
         {"type": "message_stop"},
@@ -210,7 +222,8 @@ def test_a_cut_calls_input_streams_as_far_as_it_got_and_is_not_in_a_whole_messag
 
 def test_a_call_without_arguments_has_an_empty_object() -> None:
     assert written(START, END).calls() == [("f", "{}")]
-    assert whole(START, END)["content"] == [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]
+    call = {"type": "tool_use", "id": "c", "name": "f", "caller": {"type": "direct"}, "input": {}}
+    assert whole(START, END)["content"] == [call]
 
 
 def test_a_call_may_end_after_the_text_that_follows_it() -> None:
@@ -254,6 +267,7 @@ def test_usage_counts_what_was_reused_apart() -> None:
         "cache_read_input_tokens": 4,
         "output_tokens": 5,
         "output_tokens_details": {"thinking_tokens": 2},
+        "server_tool_use": None,
     }
 
 

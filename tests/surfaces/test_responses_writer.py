@@ -94,6 +94,16 @@ def test_an_error_ends_any_stream_legally(events: list[AnyEvent], after: int) ->
     assert response["status"] == "failed" or any(isinstance(event, Finish) for event in events[:after])
 
 
+@given(st.lists(any_event, max_size=20), st.integers(0, 20))
+def test_a_cancelled_stream_ends_legally(events: list[Event], after: int) -> None:
+    writer = stream()
+    data = writer.write(events[:after])
+    writer.cancel()
+    data += writer.write(events[after:]) + writer.close()
+    response = read_stream(data)
+    assert response["status"] == "cancelled" or any(isinstance(event, Finish) for event in events[:after])
+
+
 @st.composite
 def generations(draw: st.DrawFn) -> list[Event]:
     """What a parser can say: calls one after the other, text and reasoning anywhere between them."""

@@ -17,7 +17,7 @@ from unspool.server.middleware import OPEN_PATHS
 from unspool.server.request_schemas import BODIES
 
 _STREAMED = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})
-_TEXT = frozenset({"/metrics"})
+_TYPES = {"/metrics": "text/plain", "/docs": "text/html"}
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _SUMMARIES = {
     "/v1/chat/completions": "A chat completion, whole or streamed.",
@@ -74,7 +74,7 @@ def document(routes: Sequence[BaseRoute], *, keyed: bool) -> dict[str, Any]:
 
 
 def _operation(route: Route, method: str, *, keyed: bool) -> dict[str, Any]:
-    kinds = ["text/plain" if route.path in _TEXT else "application/json"]
+    kinds = [_TYPES.get(route.path, "application/json")]
     if route.path in _STREAMED:
         kinds.append("text/event-stream")
     operation: dict[str, Any] = {

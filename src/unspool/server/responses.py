@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -35,6 +35,7 @@ from unspool.server.history import (
 from unspool.server.paging import page
 from unspool.server.request_tools import RequestTools, tools_of
 from unspool.server.routes import read_json
+from unspool.server.running import Running
 from unspool.server.service import Service
 from unspool.server.storage import Store
 from unspool.server.streams import begun, while_connected
@@ -54,11 +55,12 @@ class ResponsesApi:
         self._service = service
         self._store = store
         self._approvals = Approvals(store)
-        self._running: dict[str, ResponseStream] = {}
+        self._running: dict[str, tuple[Running, _Answer]] = {}
         one = "/v1/responses/{response_id}"
         self.routes = [
             Route("/v1/responses", self.create, methods=["POST"]),
             Route("/v1/responses/input_tokens", self.input_tokens, methods=["POST"]),
+            Route("/v1/responses/compact", self.compact, methods=["POST"]),
             Route(one, self.retrieve, methods=["GET"]),
             Route(one, self.delete, methods=["DELETE"]),
             Route(f"{one}/cancel", self.cancel, methods=["POST"]),
@@ -126,10 +128,10 @@ class ResponsesApi:
     async def _stream(self, answer: _Answer, frames: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         writer = answer.writer
         name = writer.response()["id"]
-        if answer.asked.store:
-            self._running[name] = writer
+        running = Running(writer)
+        self._running[name] = running, answer
         try:
-            async with aclosing(frames):
+            async with aclosing(running.until_cancelled(frames)) as frames:
                 async for data in frames:
                     if writer.status != "in_progress":
                         await answer.keep()
@@ -146,13 +148,20 @@ class ResponsesApi:
         count = await while_connected(request.receive, counting)
         return json_response({"object": "response.input_tokens", "input_tokens": count})
 
+    async def compact(self, request: Request) -> Response:
+        """``POST /v1/responses/compact``: without a route of its own it would be a wrong method of another."""
+        raise InvalidRequestError(
+            "This server does not compact conversations; send a shorter one.", code="not_supported", status=404
+        )
+
     async def retrieve(self, request: Request) -> Response:
         """``GET /v1/responses/{id}``."""
         if request.query_params.get("stream") == "true":
             raise unsupported("stream", "streaming a response again")
         name = request.path_params["response_id"]
-        running = self._running.get(name)
-        return json_response(running.response() if running else (await stored(self._store, name)).response)
+        if name in self._running and self._running[name][1].asked.store:
+            return json_response(self._running[name][1].writer.response())
+        return json_response((await stored(self._store, name)).response)
 
     async def delete(self, request: Request) -> Response:
         """``DELETE /v1/responses/{id}``."""
@@ -162,15 +171,20 @@ class ResponsesApi:
         return json_response({"id": name, "object": "response", "deleted": True})
 
     async def cancel(self, request: Request) -> Response:
-        """``POST /v1/responses/{id}/cancel``: as in OpenAI's API, only what runs in the background has it."""
+        """``POST /v1/responses/{id}/cancel``: ends what is being streamed; a second time changes nothing."""
         name = request.path_params["response_id"]
-        if name not in self._running:
-            await stored(self._store, name)
-        raise InvalidRequestError(
-            f"The response {name!r} does not run in the background, so it can't be cancelled. "
-            "Closing the connection ends a response that is being generated.",
-            "response_id",
-        )
+        if name in self._running:
+            running, answer = self._running[name]
+            running.cancel()
+            await answer.keep()
+            found: Mapping[str, Any] = answer.writer.response()
+        else:
+            found = (await stored(self._store, name)).response
+        if found["status"] != "cancelled":
+            raise InvalidRequestError(
+                f"The response {name!r} can't be cancelled: it is {found['status']}.", "response_id"
+            )
+        return json_response(found)
 
     async def input_items(self, request: Request) -> Response:
         """``GET /v1/responses/{id}/input_items``."""
@@ -205,17 +219,16 @@ class _Answer:
         self.asked = asked
         self._history = history
         self._items = items
-        self._kept = False
+        self._keeping: asyncio.Task[None] | None = None
         self.writer = writer
 
     async def keep(self) -> None:
-        """Stores the response as it stands, once: what comes behind its end changes nothing."""
-        if self._kept:
-            return
-        self._kept = True
-        history = self._history
-        found = Stored(self.writer.response(), self._items, history.responses, history.conversation)
-        await keep(self._store, self.asked, found)
+        """Stores the response as it stands, once; whoever else wants to waits for that."""
+        if self._keeping is None:
+            history = self._history
+            found = Stored(self.writer.response(), self._items, history.responses, history.conversation)
+            self._keeping = asyncio.create_task(keep(self._store, self.asked, found))
+        await asyncio.shield(self._keeping)
 
 
 def _head(asked: ResponsesRequest, token: str, model: str) -> dict[str, Any]:

@@ -13,10 +13,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import unspool
 from unspool.compat.following import DEFAULT_FORMAT
-from unspool.engines.base import CountsTokens, Engine, ModelInfo, Sampling
+from unspool.engines.base import CountsTokens, EncodesPrompts, Engine, ModelInfo, Sampling
 from unspool.mcp.outside import Origin
 from unspool.mcp.tools import ToolRunner
+from unspool.parsing.declaration import strings
 from unspool.server.constraints import ConstrainedTools, Demands, Held, hold
+from unspool.server.controls import Controls, Prompt
 from unspool.server.generation import ChunkReader, Generation, ParserLike
 from unspool.server.limits import Traffic
 from unspool.server.parsers import Plugins, choice_of, choose_plugins
@@ -109,6 +111,7 @@ class Service:
         model = engine.model
         self.template = ChatTemplate(template_source(settings, model), model.special)
         self.format = unspool.get_format(choose_format(settings, model))
+        self.controls = _controls(engine.tokenizer, self.template.source, self.format)
         self.plugins = self._chosen_plugins()
         further = engine.names if isinstance(engine, PicksByRequest) else ()
         self.names = list(dict.fromkeys((model.id, *settings.aliases, *further)))
@@ -170,7 +173,8 @@ class Service:
         recording that the request asked for. ``stream`` false lets parsers that read whole outputs better than
         pieces wait for the end.
         """
-        prompt = self.template.render(conversation)
+        rendered = self.template.prompt(conversation, self.controls)
+        prompt = rendered.text
         engine, form = self.engine, self.format
         answered: str | None = prompt
         if isinstance(engine, PicksByRequest):
@@ -195,7 +199,8 @@ class Service:
             )
             for _ in range(choices)
         ]
-        streams = [engine.stream(prompt, sampling, constraint) for constraint in held.constraints]
+        encoded = await _encoded(rendered, tokenizer)
+        streams = [engine.stream(encoded, sampling, constraint) for constraint in held.constraints]
         generation = Generation(streams, readers, held.check if held.checks else None)
         generation.steps = self.traffic.follow(generation)
         return generation
@@ -219,10 +224,11 @@ class Service:
 
     async def count_tokens(self, conversation: Conversation) -> int:
         """How many tokens the prompt of a conversation has; an engine that can't say it is a 501."""
-        prompt = self.template.render(conversation)
+        prompt = self.template.prompt(conversation, self.controls)
         if not isinstance(self.engine, CountsTokens):
             raise InvalidRequestError("This engine can't count tokens without generating.", status=501)
-        return await self.engine.count_tokens(prompt)
+        encoded = await _encoded(prompt, self.engine.tokenizer)
+        return await self.engine.count_tokens(encoded) if isinstance(encoded, str) else len(encoded)
 
     def _parser(
         self,
@@ -243,6 +249,26 @@ class Service:
             tokenizer=tokenizer,
             parallel_tool_calls=conversation.parallel_tool_calls,
         )
+
+
+def _controls(tokenizer: Any, template: str, form: unspool.Format) -> Controls:
+    """What only the template may write: control tokens, and those of the markers that template or format have."""
+    if not isinstance(tokenizer, EncodesPrompts):
+        return Controls()
+    known = (template, *strings(form))
+    markers = (
+        text
+        for text in tokenizer.added.values()
+        if (text[:1], text[-1:]) in (("<", ">"), ("[", "]")) and any(text in each for each in known)
+    )
+    return Controls(tokenizer.special.values(), markers)
+
+
+async def _encoded(prompt: Prompt, tokenizer: Any) -> str | list[int]:
+    """What the engine is to get: the text, or ids where only they keep what a request spells text."""
+    if not prompt.cuts or not isinstance(tokenizer, EncodesPrompts):
+        return prompt.text
+    return await asyncio.to_thread(tokenizer.encode_prompt, prompt.text, prompt.cuts)
 
 
 def template_source(settings: Settings, model: ModelInfo) -> str | None:

@@ -123,7 +123,7 @@ def completion(
 
 
 def _message(message: Message, reasoning_fields: Sequence[str]) -> dict[str, Any]:
-    body: dict[str, Any] = {"role": "assistant", "content": message.content, "refusal": None}
+    body: dict[str, Any] = {"role": "assistant", "content": message.content, "refusal": None, "annotations": []}
     if message.reasoning is not None:
         body.update(dict.fromkeys(reasoning_fields, message.reasoning))
     if message.tool_calls:

@@ -45,6 +45,9 @@ Call: TypeAlias = ToolCallStart | ServerCallStart
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 """May be written at any time between the first event and the last."""
 
+# The API's description demands these fields, too; its own servers' machinery is behind them.
+_NOT_HERE = {"stop_details": None, "container": None}
+_NOT_COUNTED = {"cache_creation": None, "inference_geo": None, "service_tier": "standard"}
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _END_DELTA = b"}}\n\n"
 _STARTS: Mapping[Kind, bytes] = {
@@ -87,6 +90,7 @@ def usage_object(usage: Usage) -> dict[str, Any]:
         "cache_read_input_tokens": usage.cached_tokens,
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
+        "server_tool_use": None,
     }
 
 
@@ -303,7 +307,8 @@ class MessageStream(_Blocks):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": usage_object(self._prompt),
+            **_NOT_HERE,
+            "usage": {**usage_object(self._prompt), **_NOT_COUNTED},
         }
         self._event("message_start", b'"message":' + encode(message))
         self._frames.append(PING)
@@ -422,7 +427,8 @@ def message(
         if block.call is None or block.complete
     ]
     head = encode({"id": message_id, "type": "message", "role": "assistant", "model": model})
-    end = encode(_ending(gathered, stop_sequence))
+    ending = _ending(gathered, stop_sequence)
+    end = encode({**ending, "usage": {**ending["usage"], **_NOT_COUNTED}})
     return head[:-1] + b',"content":[' + b",".join(blocks) + b"]," + end[1:]
 
 
@@ -431,7 +437,7 @@ def _call_head(call: Call) -> bytes:
     if isinstance(call, ServerCallStart):
         named = {"type": "mcp_tool_use", "id": call.id, "name": call.name, "server_name": call.server}
         return encode(named)[:-1]
-    return encode({"type": "tool_use", "id": call.id, "name": call.name})[:-1]
+    return encode({"type": "tool_use", "id": call.id, "name": call.name, "caller": {"type": "direct"}})[:-1]
 
 
 def _result_block(call: ServerCallStart, result: ServerCallResult) -> dict[str, Any]:
@@ -450,5 +456,6 @@ def _ending(blocks: _Blocks, stop_sequence: str | None) -> dict[str, Any]:
     return {
         "stop_reason": reason,
         "stop_sequence": stop_sequence if reason == "stop_sequence" else None,
+        **_NOT_HERE,
         "usage": usage_object(finish.usage or Usage()),
     }

@@ -11,7 +11,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from unspool.message import ToolCall
@@ -221,6 +221,15 @@ def turns_of(
     answered = {item["call_id"] for item in items if item["type"].endswith("_output")}
     kept = [item for item in items if not _is_cut(item) or item.get("call_id") in answered]
     return tuple(_turns(kept, named))
+
+
+def without_old_reasoning(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns without the reasoning before the last user message; that of a tool loop still running stays."""
+    last = max((i for i, turn in enumerate(turns) if turn.role == "user"), default=0)
+    kept = [*(replace(turn, reasoning=None) for turn in turns[:last]), *turns[last:]]
+    return tuple(
+        turn for turn in kept if turn.parts or turn.tool_calls or turn.reasoning or turn.role != "assistant"
+    )
 
 
 def _is_cut(item: Item) -> bool:

@@ -141,6 +141,15 @@ class ResponseStream:
             self._frame("response.in_progress", response=self.response())
         return self._taken()
 
+    def cancel(self) -> None:
+        """Ends the stream before its time, if it has not ended: the next frames are its last."""
+        if self._sequence == 0:
+            self._begin()
+        if self.status == "in_progress":
+            self._close("incomplete")
+            # Clients know no event of this name.
+            self._end("cancelled", event="incomplete")
+
     def error(self, body: Mapping[str, Any]) -> bytes:
         """Ends the stream with an error object instead of a finish."""
         if self._sequence == 0:
@@ -150,7 +159,7 @@ class ResponseStream:
 
     def response(self) -> dict[str, Any]:
         """The response object as it stands: whole once the stream has ended."""
-        usage = self._usage or (Usage() if self.status in ("completed", "incomplete") else None)
+        usage = self._usage or (Usage() if self.status in ("completed", "incomplete", "cancelled") else None)
         return {
             **self._head,
             "status": self.status,
@@ -421,10 +430,10 @@ class ResponseStream:
         self._frame("error", code=code, message=error["message"], param=error["param"], error=error)
         self._end("failed")
 
-    def _end(self, status: str) -> None:
+    def _end(self, status: str, event: str | None = None) -> None:
         self._close_running()
         self.status = status
-        self._frame(f"response.{status}", response=self.response())
+        self._frame(f"response.{event or status}", response=self.response())
         self._frames.append(_DONE)
 
 
