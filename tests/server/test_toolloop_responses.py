@@ -412,3 +412,21 @@ def test_the_example_of_the_page_runs() -> None:
     with running(FakeRunner(tool("now")), LOOK, NOON) as url, redirect_stdout(StringIO()) as printed:
         exec(compile(code.replace("http://127.0.0.1:8000", url), "mcp.md", "exec"), {})
     assert printed.getvalue() == 'wants to call: now {"zone": "UTC"}\nsays: It is noon.\n'
+
+
+def test_cancelling_a_response_ends_its_tool() -> None:
+    runner = FakeRunner(tool("now"))
+    runner.answers["now"] = runner.hang
+    with running(runner, LOOK) as url:
+        body = {"input": "Hello", "stream": True, "tools": [TIME]}
+        with httpx.stream("POST", f"{url}/v1/responses", json=body, timeout=20) as answer:
+            lines = answer.iter_lines()
+            first = next(line for line in lines if line.startswith("data: "))
+            assert runner.waiting.wait(10)
+            name = json.loads(first.removeprefix("data: "))["response"]["id"]
+            cancelled = httpx.post(f"{url}/v1/responses/{name}/cancel").json()
+            rest = list(lines)
+        assert runner.cancelled.wait(10)
+    assert cancelled["status"] == "cancelled"
+    assert [item["status"] for item in cancelled["output"] if item["type"] == "mcp_call"] == ["incomplete"]
+    assert rest[-2:] == ["data: [DONE]", ""]
