@@ -9,13 +9,17 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-DELTAS = {"text": "text_delta", "thinking": "thinking_delta", "tool_use": "input_json_delta"}
-PAYLOADS = {"text": "text", "thinking": "thinking", "tool_use": "partial_json"}
+CALLS = {
+    "tool_use": {"type", "id", "name", "input", "caller"},
+    "mcp_tool_use": {"type", "id", "name", "server_name", "input"},
+}
+DELTAS = {"text": "text_delta", "thinking": "thinking_delta", **dict.fromkeys(CALLS, "input_json_delta")}
+PAYLOADS = {"text": "text", "thinking": "thinking", **dict.fromkeys(CALLS, "partial_json")}
 STARTS: dict[str, dict[str, Any]] = {
     "text": {"type": "text", "text": ""},
     "thinking": {"type": "thinking", "thinking": "", "signature": ""},
 }
-STOP_REASONS = {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}
+STOP_REASONS = {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn"}
 USAGE = {
     "input_tokens",
     "output_tokens",
@@ -46,7 +50,7 @@ class Stream:
         assert self.message is not None
         content = []
         for index, block in enumerate(self.message["content"]):
-            if block["type"] == "tool_use":
+            if block["type"] in CALLS:
                 block = {**block, "input": read_input(self.inputs[index])}
             if not (without_cut_calls and block.get("input", {}) is None):
                 content.append(block)
@@ -153,13 +157,18 @@ def _block_start(stream: Stream, event: dict[str, Any]) -> None:
     assert stream.open is None, "one block is open at a time"
     index, block = event["index"], event["content_block"]
     assert index == len(stream.message["content"]), "indexes have no gaps"
-    if block["type"] == "tool_use":
-        assert set(block) == {"type", "id", "name", "input", "caller"}
-        assert block["caller"] == {"type": "direct"}
+    if block["type"] in CALLS:
+        assert set(block) == CALLS[block["type"]]
+        assert block.get("caller", {"type": "direct"}) == {"type": "direct"}
         assert block["id"]
         assert block["name"]
         assert block["input"] == {}
         stream.inputs[index] = ""
+    elif block["type"] == "mcp_tool_result":
+        assert set(block) == {"type", "tool_use_id", "is_error", "content"}
+        calls = [other for other in stream.message["content"] if other["type"] == "mcp_tool_use"]
+        assert block["tool_use_id"] in [call["id"] for call in calls], "a result comes after its call"
+        assert isinstance(block["is_error"], bool)
     else:
         assert block == STARTS[block["type"]]
     stream.open = index
@@ -183,7 +192,7 @@ def _block_delta(stream: Stream, event: dict[str, Any]) -> None:
     assert set(delta) == {"type", PAYLOADS[kind]}
     text = delta[PAYLOADS[kind]]
     assert isinstance(text, str)
-    if kind == "tool_use":
+    if kind in CALLS:
         stream.inputs[event["index"]] += text
         return
     assert text

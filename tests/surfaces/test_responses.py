@@ -303,9 +303,9 @@ def test_what_is_wrong_is_named(fields: dict[str, Any], param: str) -> None:
         *(({name: True}, name) for name in REFUSED if name != "top_logprobs"),
         ({"top_logprobs": 3}, "top_logprobs"),
         ({"include": ["message.output_text.logprobs"]}, "include[0]"),
-        ({"tools": [{"type": "mcp", "server_label": "x", "server_url": "http://x"}]}, "tools[0]"),
+        ({"tools": [{"type": "mcp", "server_label": "x", "server_url": "http://x"}]}, "tools[0].server_url"),
+        ({"tools": [{"type": "mcp", "server_label": "x"}]}, "tools[0]"),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content[0]"),
-        ({"input": [{"type": "mcp_approval_response"}]}, "input[0]"),
     ],
 )
 def test_a_demand_that_cant_be_met_is_refused_by_name(fields: dict[str, Any], param: str) -> None:

@@ -79,6 +79,8 @@ class ServerConfig:
     """Runs the program even if others may write where it lies."""
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    addresses: tuple[str, ...] = ()
+    """The only ones that are connected to, if there are any."""
     offer: Offer = "always"
     rules: ToolRules = field(default_factory=ToolRules)
     limits: Limits = field(default_factory=Limits)

@@ -19,6 +19,7 @@ from mcp.shared.message import SessionMessage
 
 from unspool.mcp.ending import Ending
 from unspool.mcp.launching import Launch
+from unspool.mcp.pinned import PinnedTransport
 from unspool.mcp.settings import ServerConfig
 from unspool.mcp.stdio import stdio_transport
 
@@ -92,6 +93,9 @@ def _http_client(server: ServerConfig) -> httpx2.AsyncClient:
         timeout=httpx2.Timeout(_CONNECT_S, read=_SILENCE_S),
         event_hooks={"response": [bound]},
         follow_redirects=False,
+        transport=PinnedTransport(server.url, server.addresses) if server.addresses else None,
+        # A proxy would go where it wants.
+        trust_env=not server.addresses,
     )
 
 

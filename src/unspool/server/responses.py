@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -18,8 +18,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from unspool.server.errors import describe, json_response
-from unspool.server.generation import Step
+from unspool.mcp.tools import McpTool
+from unspool.server.approvals import Approvals
+from unspool.server.errors import describe, json_response, request_id_of
 from unspool.server.history import (
     History,
     Stored,
@@ -32,14 +33,18 @@ from unspool.server.history import (
     stored,
 )
 from unspool.server.paging import page
+from unspool.server.request_tools import RequestTools, tools_of
 from unspool.server.routes import read_json
 from unspool.server.running import Running
 from unspool.server.service import Service
 from unspool.server.storage import Store
 from unspool.server.streams import begun, while_connected
+from unspool.server.toolloop import Answer, LoopStep, Manners, begin
 from unspool.surfaces import responses
 from unspool.surfaces.errors import InvalidRequestError, unsupported
+from unspool.surfaces.mcp_plan import McpPlan
 from unspool.surfaces.responses import ResponsesRequest
+from unspool.surfaces.responses_items import Item
 from unspool.surfaces.responses_writer import ResponseStream
 
 
@@ -49,6 +54,7 @@ class ResponsesApi:
     def __init__(self, service: Service, store: Store) -> None:
         self._service = service
         self._store = store
+        self._approvals = Approvals(store)
         self._running: dict[str, tuple[Running, _Answer]] = {}
         one = "/v1/responses/{response_id}"
         self.routes = [
@@ -63,17 +69,22 @@ class ResponsesApi:
 
     async def create(self, request: Request) -> Response:
         """``POST /v1/responses``."""
-        asked, history = await self._asked(request)
+        asked, history, tools = await self._asked(request)
         model = self._service.resolve(asked.model)
-        generation = await self._service.generate(
+        token = uuid.uuid4().hex
+        plan, manners = await self._with_tools(asked, tools, history.items, f"resp_{token}", request)
+        generation: Answer = await begin(
+            self._service,
             asked.conversation(history.items),
             asked.sampling,
+            runner=tools.runner,
+            plan=plan,
+            manners=manners,
             output=asked.output,
             reasoning_budget=asked.reasoning_budget,
             name=asked.replay or model,
             stream=asked.stream,
         )
-        token = uuid.uuid4().hex
         writer = ResponseStream(_head(asked, token, model), clock=time.time, style=asked.style)
         answer = _Answer(self._store, asked, history, identified(asked.items, token), writer)
         if asked.stream:
@@ -86,6 +97,33 @@ class ResponsesApi:
         writer.close()
         await answer.keep()
         return json_response(writer.response())
+
+    async def _with_tools(
+        self, asked: ResponsesRequest, tools: RequestTools, before: Sequence[Item], name: str, request: Request
+    ) -> tuple[McpPlan | None, Manners]:
+        """The tools that the server runs for a response of this name, and what the client is told of them."""
+        offer = tools.offer
+        granted = await self._approvals.granted(asked.items, before, offer.catalogue if offer else None)
+        plan = asked.mcp
+        if plan is None and offer is not None and granted:
+            plan = McpPlan({}, (), offer.catalogue)
+
+        async def ask(tool: McpTool, arguments: str) -> str:
+            return await self._approvals.ask(name, tool, arguments, stored=asked.store)
+
+        listed = {
+            item["server_label"]
+            for item in (*before, *asked.items)
+            if item["type"] == "mcp_list_tools" and not item.get("error")
+        }
+        named = plan.named if plan else ()
+        return plan, Manners(
+            request_id_of(request.scope) or "",
+            ask=ask,
+            listed=[server for server in named if server.label not in listed],
+            granted=granted,
+            most_calls=asked.max_tool_calls,
+        )
 
     async def _stream(self, answer: _Answer, frames: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         writer = answer.writer
@@ -104,7 +142,7 @@ class ResponsesApi:
 
     async def input_tokens(self, request: Request) -> Response:
         """``POST /v1/responses/input_tokens``."""
-        asked, history = await self._asked(request)
+        asked, history, _ = await self._asked(request)
         self._service.resolve(asked.model)
         counting = self._service.count_tokens(asked.conversation(history.items))
         count = await while_connected(request.receive, counting)
@@ -153,13 +191,17 @@ class ResponsesApi:
         found = await stored(self._store, request.path_params["response_id"])
         return json_response(page(found.input, request.query_params))
 
-    async def _asked(self, request: Request) -> tuple[ResponsesRequest, History]:
-        """What is asked, with the items that it refers to, and what it goes on from."""
-        asked = responses.decode(await read_json(request, self._service.settings.max_body))
-        history = await history_of(self._store, asked)
+    async def _asked(self, request: Request) -> tuple[ResponsesRequest, History, RequestTools]:
+        """What is asked, with the items that it refers to, what it goes on from, and its tools. If what it goes on
+        from is not there, nothing else counts.
+        """
+        body = await read_json(request, self._service.settings.max_body)
+        history = await history_of(self._store, responses.decode_before(body))
+        tools = await tools_of(request, self._service, body)
+        asked = responses.decode(body, tools.offer)
         items = await resolved(self._store, asked.items, "input", history)
         instructions = await resolved(self._store, asked.instructions, "instructions", history)
-        return replace(asked, items=items, instructions=instructions), history
+        return replace(asked, items=items, instructions=instructions), history, tools
 
 
 class _Answer:
@@ -202,7 +244,7 @@ def _head(asked: ResponsesRequest, token: str, model: str) -> dict[str, Any]:
 
 
 async def _frames(
-    first: asyncio.Task[Step], steps: AsyncGenerator[Step, None], writer: ResponseStream, scope: Scope
+    first: asyncio.Task[LoopStep], steps: AsyncGenerator[LoopStep, None], writer: ResponseStream, scope: Scope
 ) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(steps):
