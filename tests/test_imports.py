@@ -97,6 +97,12 @@ def test_mcp_imports_only_what_its_extra_brings(path: Path) -> None:
     assert packages <= {"unspool", *MCP, *sys.stdlib_module_names}
 
 
+def test_the_server_loads_neither_masks_nor_mcp_until_they_are_used() -> None:
+    script = "import sys, unspool.server.app, unspool.cli.serve; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"numpy", "llguidance", "mcp", "mcp_types", "httpx2", "jsonschema"} & set(run.stdout.split())
+
+
 def test_mcp_loads_nothing_of_other_extras() -> None:
     script = "import sys, unspool.mcp.manager, unspool.mcp.checking; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -326,3 +326,23 @@ def _parser(case_id: str) -> unspool.Parser:
     return unspool.Parser(
         unspool.get_format(generation.format), tools=list(generation.tools), prompt=generation.prompt
     )
+
+
+# Reports whose input is too long to be written out.
+
+
+def test_an_opener_with_nothing_but_layout_behind_it_is_no_call() -> None:
+    """BUG-127: what it costs is counted by the law of linear work."""
+    tools = CASES["BUG-181"]["tools"]
+    generation = Generation("dots", "<dots_function_call>" + " " * 50_000, tools, finish="length")
+    found = outcome(parse_cut(generation, (generation.raw,)))
+    assert found.calls == ()
+    assert (found.content or generation.raw) == generation.raw
+
+
+def test_long_reasoning_ends_where_its_marker_says() -> None:
+    """BUG-203: the same."""
+    words = ["<think>", *["word "] * 20_000, "</think>", "done"]
+    found = outcome(parse_cut(Generation("qwen3", "".join(words)), words))
+    assert (found.content, found.calls) == ("done", ())
+    assert found.reasoning == "word " * 20_000

@@ -472,3 +472,10 @@ class TestTokenizers:
 
         with pytest.raises(ConstraintError, match="cannot tell the size of Endless"):
             vocabulary_of(Endless())
+
+
+def test_a_pattern_with_an_escape_and_a_long_bound_can_be_built() -> None:
+    grammar = json_schema({"type": "string", "pattern": r"^(?:[a-z]+\n)+$", "maxLength": 16_384})
+    letters = Letters()
+    assert takes(LLGuidanceConstraint(grammar, letters), letters.ids(r'"ab\nc\n"')) == 9
+    assert takes(LLGuidanceConstraint(grammar, letters), letters.ids(r'"ab\n\n"')) == 5

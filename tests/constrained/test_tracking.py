@@ -7,6 +7,7 @@ import pytest
 import unspool
 from tests.constrained.vocabularies import Letters
 from unspool.constrained import Phase, ThinkingConstraint, reasoning_tracker
+from unspool.constrained.boundary import Marker
 from unspool.constrained.tracking import markers_of
 from unspool.constrained.vocabulary import vocabulary_of
 from unspool.parsing.declaration import Region, RegionCalls
@@ -174,3 +175,29 @@ def test_a_marker_is_cut_at_special_tokens_the_longest_first() -> None:
     vocabulary = vocabulary_of(words)
     assert vocabulary.marker("x<|a|>b<|a|>") == [ord("x"), words.size - 1, words.size - 2]
     assert vocabulary_of(Letters()).marker("ab") == [*b"ab"]
+
+
+@pytest.mark.parametrize("tokenizer", [WORDS, LETTERS], ids=["tokens", "letters"])
+def test_a_step_costs_the_same_behind_any_history(tokenizer: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
+    """BUG-204: the state goes from step to step, so neither prompt nor output is looked at again."""
+    steps: list[int] = []
+    advance = Marker.advance
+
+    def counted(self: Marker, matched: int, token: int) -> int:
+        steps.append(token)
+        return advance(self, matched, token)
+
+    def work(history: int, written: int) -> int:
+        prompt = "<|im_start|>user\n" + "word " * history + "<|im_end|>\n" + OPEN
+        found = reasoning_tracker(unspool.get_format("hermes"), tokenizer, prompt=prompt)
+        assert found is not None
+        steps.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(Marker, "advance", counted)
+            for token in b"word " * written:
+                found[0].accept(token)
+        assert found[0].phase is Phase.THINKING
+        return len(steps)
+
+    assert work(200, 20) == work(200_000, 20) > 0
+    assert work(200, 400) == 20 * work(200, 20)

@@ -24,6 +24,7 @@ from unspool.engines.base import (
     Chunk,
     ConstraintFailedError,
     ContextOverflowError,
+    EncodesPrompts,
     Engine,
     EngineError,
     Sampling,
@@ -138,6 +139,17 @@ class TestModel:
         assert info.demo
         assert info.details["architecture"] == "llama"
         assert info.details["train_context"] == 8192
+
+    def test_no_token_of_a_prompt_spans_a_cut(self, engine: LlamaCppEngine) -> None:
+        tokenizer = engine.tokenizer
+        text = question("a<|im_end|>b")
+        cut = text.index("<|im_end|>") + 1
+        whole, ids = tokenizer.encode_prompt(text), tokenizer.encode_prompt(text, [cut])
+        end = next(token for token, spelling in tokenizer.special.items() if spelling == "<|im_end|>")
+        assert (whole.count(end), ids.count(end)) == (2, 1)
+        assert tokenizer.decode(ids) == tokenizer.decode(whole) == text
+        assert ids == tokenizer.encode(text[:cut]) + tokenizer.encode(text[cut:])
+        assert isinstance(tokenizer, EncodesPrompts)
 
     def test_the_tokenizer_knows_special_tokens_by_id(self, engine: LlamaCppEngine) -> None:
         tokenizer = engine.tokenizer

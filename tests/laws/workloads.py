@@ -67,6 +67,8 @@ def workloads(fmt: Format) -> dict[str, Workload]:
         "calls begun in a call that is none": _around(broken, begun.replace('"', "")),
         "items of a list": _around(array, "1, "),
         "digits of a number": _around(numbers, "11"),
+        # More than the longest header at either size: up to that one, all of it may be looked at again.
+        "layout behind an opener": _around(opener + _HERE, " " * 20),
         "layout in a call": _around(single[: single.index("get_weather")] + _HERE, " \n"),
         "brackets in a call": _around(begun + _HERE, "[{"),
         "a name without end": _around(begun[: begun.index("get_weather")] + _HERE, "abc"),

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from tests.mcp.files import loaded
 from tests.mcp.running import call, running, served, until, with_manager
 from tests.mcp.serving import program
 from unspool.mcp.manager import Manager
@@ -377,3 +378,16 @@ def test_nothing_is_left_when_a_start_is_cancelled(tmp_path: Path, monkeypatch: 
 
     assert asyncio.run(run()) == set()
     assert list(tmp_path.glob("unspool-mcp-*")) == []
+
+
+def test_a_manager_can_be_made_where_no_event_loop_runs(tmp_path: Path) -> None:
+    manager = Manager(loaded(tmp_path, {"tools": TOOLS}))
+    assert [state.state for state in manager.catalogue().servers] == ["stopped"]
+
+    async def run() -> str:
+        await manager.start()
+        state = manager.catalogue().servers[0].state
+        await manager.close()
+        return state
+
+    assert asyncio.run(run()) == "ready"

@@ -15,6 +15,7 @@ import uvicorn
 from unspool.constrained import Constraint
 from unspool.engines.base import Chunk, Engine, ModelInfo, Sampling
 from unspool.engines.replay import Recording, ReplayEngine
+from unspool.mcp.tools import ToolRunner
 from unspool.server.app import create_app
 from unspool.server.service import Settings
 from unspool.server.storage import Store
@@ -41,10 +42,12 @@ def asked(path: str) -> dict[str, object]:
 
 
 @contextmanager
-def served(engine: Engine, settings: Settings | None = None, store: Store | None = None) -> Iterator[str]:
+def served(
+    engine: Engine, settings: Settings | None = None, store: Store | None = None, runner: ToolRunner | None = None
+) -> Iterator[str]:
     """The base URL of a server for this engine, without ``/v1``."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        app = create_app(engine, settings, store)
+        app = create_app(engine, settings, store, runner)
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

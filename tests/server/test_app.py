@@ -78,6 +78,8 @@ def test_unknown_routes_and_methods_have_the_apis_error_shape(http: httpx.Client
     assert (unknown.status_code, error(unknown)["message"]) == (404, "There is nothing at GET /v1/nowhere.")
     wrong = http.get("/v1/chat/completions")
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+    assert http.put("/v1/responses/resp_1").headers["allow"] == "DELETE, GET, HEAD"
+    assert http.put("/v1/responses/input_tokens").headers["allow"] == "POST"
     assert error(wrong)["type"] == "invalid_request_error"
 
 

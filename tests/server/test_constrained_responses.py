@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -87,6 +88,32 @@ def test_a_custom_tool_that_must_be_called(api: openai.OpenAI, answer: Any) -> N
     assert not call.input.startswith('{"input"')
 
 
+LISTING = """
+start: line+
+line: ("add" | "drop") " " NAME LF
+NAME: /[a-z]{1,4}/
+%import common.LF
+"""
+
+
+@both
+@pytest.mark.parametrize(
+    ("syntax", "definition"), [("lark", LISTING), ("regex", r"(?:(?:add|drop) [a-z]{1,4}\n)+")]
+)
+def test_a_custom_tool_with_a_grammar(api: openai.OpenAI, answer: Any, syntax: str, definition: str) -> None:
+    form = {"type": "grammar", "syntax": syntax, "definition": definition}
+    tool: Any = {"type": "custom", "name": "edit", "format": form}
+    response = answer(api, tools=[tool], tool_choice="required", parallel_tool_calls=False, max_output_tokens=150)
+    (call,) = response.output
+    assert (call.type, call.name) == ("custom_tool_call", "edit")
+    lines = call.input.splitlines(keepends=True)
+    # The small model may well write lines until its tokens are spent.
+    whole_lines = lines if call.status == "completed" else lines[:-1]
+    assert whole_lines
+    assert all(re.fullmatch(r"(?:add|drop) [a-z]{1,4}\n", line) for line in whole_lines)
+    assert response.tools[0].format.definition == definition
+
+
 FORMAT = {"type": "json_schema", "name": "a", "schema": UNENFORCEABLE}
 TOOL = {**FUNCTION, "parameters": {"type": "object", "properties": {"a": UNENFORCEABLE}}}
 
@@ -106,3 +133,10 @@ def test_what_cant_be_held_to_is_refused_by_its_own_name(api: openai.OpenAI, dem
             whole(api, stream=stream, **demand)
         assert caught.value.param == param
         assert f"`{param}`" in str(caught.value)
+
+
+def test_an_expression_that_the_engine_does_not_know_is_refused(api: openai.OpenAI) -> None:
+    form = {"type": "grammar", "syntax": "regex", "definition": "(?=a)[a-z]+"}
+    with pytest.raises(openai.BadRequestError) as caught:
+        whole(api, tools=[{"type": "custom", "name": "edit", "format": form}])
+    assert (caught.value.param, caught.value.code) == ("tools[0].format", "unsupported_value")

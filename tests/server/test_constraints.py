@@ -8,7 +8,7 @@ import pytest
 
 import unspool
 from tests.constrained.vocabularies import Letters, takes
-from unspool.constrained import Constraint, ConstraintError, LLGuidanceConstraint
+from unspool.constrained import Constraint, ConstraintError, LLGuidanceConstraint, guidance
 from unspool.constrained.base import Mask
 from unspool.constrained.vocabulary import vocabulary_of
 from unspool.engines.base import ConstraintFailedError
@@ -286,8 +286,11 @@ def test_a_vocabulary_that_cannot_be_read_is_a_501() -> None:
 
 
 @pytest.mark.parametrize("mode", ["required", "auto"])
-def test_a_tool_whose_grammar_can_not_be_compiled_is_named(mode: ChoiceMode) -> None:
+def test_a_tool_whose_grammar_can_not_be_compiled_is_named(
+    mode: ChoiceMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # llguidance runs out of fuel: JSON has to spell each quote of it by an escape.
+    monkeypatch.setattr(guidance, "_BUILDING_FUEL", 1_000_000)
     hard = {"type": "object", "properties": {"a": {"type": "string", "pattern": '^"[^"]*"$'}}}
     tools = [tool("f", strict=True), tool("g", hard, strict=True), tool("h", strict=True)]
     with pytest.raises(InvalidRequestError, match="The grammar can't be compiled: fuel exhausted") as caught:

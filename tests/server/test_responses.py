@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,8 +21,11 @@ from tests.server.test_chat import RECORDINGS
 from tests.surfaces.responses_grammar import events_of, read_stream
 from unspool.engines.base import Chunk, ContextOverflowError, EngineError
 from unspool.engines.replay import Recording, ReplayEngine
+from unspool.events import ContentDelta
+from unspool.server.running import Running
 from unspool.server.service import Settings
 from unspool.server.storage import SqliteStore
+from unspool.surfaces.responses_writer import ResponseStream
 
 WEATHER: Any = {"type": "function", "strict": False, **CHAT_WEATHER["function"]}
 SHELL: Any = {"type": "custom", "name": "shell"}
@@ -254,10 +257,89 @@ def test_a_running_response_can_be_looked_at() -> None:
         name = next(iter(stream)).response.id
         assert engine.waiting.wait(10)
         assert api.responses.retrieve(name).status == "in_progress"
-        with pytest.raises(openai.BadRequestError, match="Closing the connection"):
-            api.responses.cancel(name)
         stream.close()
         assert engine.aborted.wait(10)
+
+
+CALL_CUT = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Pa'
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"), [("some text", "message"), (CALL_CUT, "function_call"), ("<think>\nHm", "reasoning")]
+)
+def test_a_running_response_can_be_cancelled(written: str, kind: str) -> None:
+    engine = ScriptedEngine(Chunk(written), None)
+    with served(engine, Settings(format="qwen3")) as url, httpx.Client(base_url=url) as http:
+        body = {"input": "Hello", "stream": True, "tools": [WEATHER]}
+        with http.stream("POST", "/v1/responses", json=body) as answer:
+            lines = answer.iter_bytes()
+            received = next(lines)
+            name = json.loads(received.split(b"\n")[1][6:])["response"]["id"]
+            assert engine.waiting.wait(10)
+            first, again = client(url).responses.cancel(name), httpx.post(f"{url}/v1/responses/{name}/cancel")
+            assert engine.aborted.wait(10)
+            received += b"".join(lines)
+        read = read_stream(received)
+        assert read == again.json() == http.get(f"/v1/responses/{name}").json()
+        assert (first.id, first.status, read["status"]) == (name, "cancelled", "cancelled")
+        assert events_of(received)[-1]["type"] == "response.incomplete"
+        (item,) = read["output"]
+        assert (item["type"], item["status"]) == (kind, "incomplete")
+        # It can be gone on from, and ends none but itself.
+        assert http.post("/v1/responses/resp_none/cancel").status_code == 404
+        assert http.get("/health").status_code == 200
+
+
+def test_a_client_that_takes_nothing_holds_up_no_cancelling() -> None:
+    writer = ResponseStream({"id": "resp_1"}, clock=lambda: 0)
+    ended = []
+
+    async def frames() -> AsyncGenerator[bytes, None]:
+        try:
+            yield writer.write([ContentDelta("a")])
+            yield writer.write([ContentDelta("b")])
+        finally:
+            ended.append(writer.status)
+
+    async def ask() -> bytes:
+        running = Running(writer)
+        data = b""
+        async for frame in running.until_cancelled(frames()):
+            # Whoever sends this frame still waits when it is cancelled.
+            data += frame
+            running.cancel()
+        return data
+
+    found = events_of(asyncio.run(ask()))
+    assert [event["type"] for event in found[-3:]] == [
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.incomplete",
+    ]
+    assert found[-1]["response"]["output"][0]["content"][0]["text"] == "a"
+    assert ended == ["cancelled"]
+
+
+def test_a_client_that_goes_while_it_cancels_is_gone() -> None:
+    async def silent() -> AsyncGenerator[bytes, None]:
+        await asyncio.Event().wait()
+        yield b""
+
+    async def ask() -> None:
+        running = Running(ResponseStream({"id": "resp_1"}, clock=lambda: 0))
+
+        async def read() -> None:
+            async for _ in running.until_cancelled(silent()):
+                pass
+
+        reading = asyncio.create_task(read())
+        await asyncio.sleep(0)
+        running.cancel()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    asyncio.run(ask())
 
 
 def test_the_async_client(url: str) -> None:
@@ -549,3 +631,17 @@ def test_what_is_not_stored_can_not_be_looked_at_while_it_streams() -> None:
     ):
         first: Any = next(iter(stream))
         assert httpx.get(f"{url}/v1/responses/{first.response.id}").status_code == 404
+
+
+def test_a_response_can_be_cancelled_before_its_first_token() -> None:
+    engine = ScriptedEngine(None)
+    with served(engine, Settings(heartbeat=0.05)) as url, httpx.Client(base_url=url) as http:
+        with http.stream("POST", "/v1/responses", json={"input": "Hello", "stream": True}) as answer:
+            lines = answer.iter_bytes()
+            received = next(lines)
+            name = json.loads(received.split(b"\n")[1][6:])["response"]["id"]
+            assert client(url).responses.cancel(name).status == "cancelled"
+            assert engine.aborted.wait(10)
+            received += b"".join(lines)
+        assert read_stream(received)["status"] == "cancelled"
+        assert http.get(f"/v1/responses/{name}").json()["status"] == "cancelled"

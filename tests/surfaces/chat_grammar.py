@@ -22,6 +22,7 @@ class Heard:
     reasoning: str = ""
     calls: list[dict[str, str]] = field(default_factory=list)
     finish_reason: str | None = None
+    server: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -82,7 +83,8 @@ def _read_choice(stream: Stream, choice: dict[str, Any]) -> None:
     heard = stream.choices[index]
     assert heard.finish_reason is None, "nothing follows the finish"
     if choice["finish_reason"] is not None:
-        assert delta == {}
+        assert set(delta) <= {"mcp_calls", "mcp_limit"}, "clients overlook text beside the finish"
+        heard.server = delta
         heard.finish_reason = choice["finish_reason"]
         return
     assert set(delta) in ({"content"}, {"reasoning", "reasoning_content"}, {"tool_calls"}), delta

@@ -9,20 +9,28 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-DELTAS = {"text": "text_delta", "thinking": "thinking_delta", "tool_use": "input_json_delta"}
-PAYLOADS = {"text": "text", "thinking": "thinking", "tool_use": "partial_json"}
+CALLS = {
+    "tool_use": {"type", "id", "name", "input", "caller"},
+    "mcp_tool_use": {"type", "id", "name", "server_name", "input"},
+}
+DELTAS = {"text": "text_delta", "thinking": "thinking_delta", **dict.fromkeys(CALLS, "input_json_delta")}
+PAYLOADS = {"text": "text", "thinking": "thinking", **dict.fromkeys(CALLS, "partial_json")}
 STARTS: dict[str, dict[str, Any]] = {
     "text": {"type": "text", "text": ""},
     "thinking": {"type": "thinking", "thinking": "", "signature": ""},
 }
-STOP_REASONS = {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}
+STOP_REASONS = {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn"}
 USAGE = {
     "input_tokens",
     "output_tokens",
     "cache_creation_input_tokens",
     "cache_read_input_tokens",
     "output_tokens_details",
+    "server_tool_use",
 }
+# Fields that the API's description demands, and that are the same in every message.
+FIXED = {"stop_details": None, "container": None}
+FIXED_USAGE = {"cache_creation": None, "inference_geo": None, "service_tier": "standard"}
 
 
 @dataclass
@@ -42,7 +50,7 @@ class Stream:
         assert self.message is not None
         content = []
         for index, block in enumerate(self.message["content"]):
-            if block["type"] == "tool_use":
+            if block["type"] in CALLS:
                 block = {**block, "input": read_input(self.inputs[index])}
             if not (without_cut_calls and block.get("input", {}) is None):
                 content.append(block)
@@ -126,17 +134,21 @@ def _start(stream: Stream, event: dict[str, Any]) -> None:
         "stop_reason",
         "stop_sequence",
         "usage",
+        *FIXED,
     }
+    assert FIXED.items() <= message.items()
     assert (message["type"], message["role"], message["content"]) == ("message", "assistant", [])
     assert message["stop_reason"] is message["stop_sequence"] is None
-    _check_usage(message["usage"])
+    assert FIXED_USAGE.items() <= message["usage"].items()
+    _check_usage({name: count for name, count in message["usage"].items() if name not in FIXED_USAGE})
     assert message["usage"]["output_tokens"] == 0
     stream.message = message
 
 
 def _check_usage(usage: dict[str, Any]) -> None:
     assert set(usage) == USAGE
-    assert all(isinstance(count, int) and count >= 0 for name, count in usage.items() if "details" not in name)
+    assert usage["server_tool_use"] is None
+    assert all(isinstance(count, int) and count >= 0 for name, count in usage.items() if name.endswith("_tokens"))
 
 
 def _block_start(stream: Stream, event: dict[str, Any]) -> None:
@@ -145,12 +157,18 @@ def _block_start(stream: Stream, event: dict[str, Any]) -> None:
     assert stream.open is None, "one block is open at a time"
     index, block = event["index"], event["content_block"]
     assert index == len(stream.message["content"]), "indexes have no gaps"
-    if block["type"] == "tool_use":
-        assert set(block) == {"type", "id", "name", "input"}
+    if block["type"] in CALLS:
+        assert set(block) == CALLS[block["type"]]
+        assert block.get("caller", {"type": "direct"}) == {"type": "direct"}
         assert block["id"]
         assert block["name"]
         assert block["input"] == {}
         stream.inputs[index] = ""
+    elif block["type"] == "mcp_tool_result":
+        assert set(block) == {"type", "tool_use_id", "is_error", "content"}
+        calls = [other for other in stream.message["content"] if other["type"] == "mcp_tool_use"]
+        assert block["tool_use_id"] in [call["id"] for call in calls], "a result comes after its call"
+        assert isinstance(block["is_error"], bool)
     else:
         assert block == STARTS[block["type"]]
     stream.open = index
@@ -174,7 +192,7 @@ def _block_delta(stream: Stream, event: dict[str, Any]) -> None:
     assert set(delta) == {"type", PAYLOADS[kind]}
     text = delta[PAYLOADS[kind]]
     assert isinstance(text, str)
-    if kind == "tool_use":
+    if kind in CALLS:
         stream.inputs[event["index"]] += text
         return
     assert text
@@ -195,12 +213,13 @@ def _message_delta(stream: Stream, event: dict[str, Any]) -> None:
     assert stream.message is not None
     assert stream.open is None, "all blocks are closed"
     assert set(event) == {"delta", "usage"}
-    assert set(event["delta"]) == {"stop_reason", "stop_sequence"}
+    assert set(event["delta"]) == {"stop_reason", "stop_sequence", *FIXED}
+    assert FIXED.items() <= event["delta"].items()
     assert event["delta"]["stop_reason"] in STOP_REASONS
     assert (event["delta"]["stop_sequence"] is not None) == (event["delta"]["stop_reason"] == "stop_sequence")
     _check_usage(event["usage"])
     stream.delta = event["delta"]
-    stream.message.update(event["delta"], usage=event["usage"])
+    stream.message.update(event["delta"], usage={**stream.message["usage"], **event["usage"]})
 
 
 def _message_stop(stream: Stream, event: dict[str, Any]) -> None:

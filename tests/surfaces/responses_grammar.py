@@ -15,6 +15,9 @@ CALLS = {
     "function_call": ("function_call_arguments", "arguments"),
     "custom_tool_call": ("custom_tool_call_input", "input"),
 }
+ARGUMENTS = {**CALLS, "mcp_call": ("mcp_call_arguments", "arguments")}
+AT_ONCE = {"mcp_list_tools", "mcp_approval_request"}
+"""Items that are never in progress for long, and have no status."""
 
 
 def events_of(data: bytes) -> list[dict[str, Any]]:
@@ -54,7 +57,10 @@ def read_stream(data: bytes) -> dict[str, Any]:
         else:
             fold.read(event)
     response: dict[str, Any] = last["response"]
+    if status == "incomplete" and response["status"] == "cancelled":
+        status = "cancelled"
     assert fold.open is None, "every item is closed"
+    assert not fold.running, "every call has an end"
     assert response["output"] == fold.output
     assert {key for key in head if head[key] != response[key]} <= {
         "status",
@@ -65,6 +71,8 @@ def read_stream(data: bytes) -> dict[str, Any]:
         "completed_at",
     }
     _check_end(response, status, error)
+    if response["incomplete_details"] == {"reason": "max_tool_calls"}:
+        assert response["mcp_limit"], "it says which limit it was"
     return response
 
 
@@ -86,13 +94,21 @@ def _check_end(response: dict[str, Any], status: str, error: dict[str, Any] | No
 
 
 class Fold:
-    """Builds the items from their events, one at a time."""
+    """Builds the items from their events, one at a time; only calls that the server runs stay open behind it."""
 
     def __init__(self) -> None:
-        self.output: list[dict[str, Any]] = []
+        self.places: dict[int, dict[str, Any]] = {}
+        self.added = 0
         self.open: dict[str, Any] | None = None
+        self.running: dict[int, dict[str, Any]] = {}
+        self.said: list[str] = []
         self.parts: dict[str, dict[str, Any]] = {}
         self.done: set[str] = set()
+
+    @property
+    def output(self) -> list[dict[str, Any]]:
+        """The items that are done."""
+        return [self.places[index] for index in sorted(self.places)]
 
     def read(self, event: dict[str, Any]) -> None:
         kind = event.pop("type").removeprefix("response.")
@@ -100,37 +116,97 @@ class Fold:
         if kind == "output_item.added":
             self.add(event)
             return
+        index = event.pop("output_index")
+        if index in self.running:
+            self.run(kind, index, event)
+            return
         assert self.open is not None, "nothing happens outside of items"
-        assert event.pop("output_index") == len(self.output)
+        assert index == self.added - 1
+        if self.open["type"] in AT_ONCE:
+            self.at_once(kind, event)
+            return
         if kind == "output_item.done":
             self.close(event["item"])
             return
         assert event.pop("item_id") == self.open["id"]
-        if self.open["type"] in CALLS:
+        if self.open["type"] in ARGUMENTS:
             self.call(kind, event)
         else:
             self.text(kind, event)
 
     def add(self, event: dict[str, Any]) -> None:
         assert self.open is None, "one item is open at a time"
-        assert event["output_index"] == len(self.output)
+        assert event["output_index"] == self.added
+        self.added += 1
         item = self.open = event["item"]
         assert item["id"]
+        self.parts, self.done, self.said = {}, set(), []
+        if item["type"] in AT_ONCE:
+            assert "status" not in item
+            assert item["server_label"]
+            assert item.get("tools", []) == []
+            return
         assert item["status"] == "in_progress"
-        self.parts, self.done = {}, set()
         if item["type"] == "message":
             assert (item["role"], item["content"]) == ("assistant", [])
         elif item["type"] == "reasoning":
             assert (item["summary"], item["content"]) == ([], [])
         else:
-            assert item[CALLS[item["type"]][1]] == ""
+            assert item[ARGUMENTS[item["type"]][1]] == ""
             assert item["name"]
-            assert item["call_id"]
+            if item["type"] == "mcp_call":
+                assert item["output"] is item["error"] is None
+            else:
+                assert item["call_id"]
+
+    def at_once(self, kind: str, event: dict[str, Any]) -> None:
+        """An item that is there as soon as it is added."""
+        assert self.open is not None
+        if kind != "output_item.done":
+            assert event == {"item_id": self.open["id"]}
+            self.said.append(kind)
+            return
+        item = event["item"]
+        if item["type"] == "mcp_list_tools":
+            outcome = "completed" if item["error"] is None else "failed"
+            assert self.said == ["mcp_list_tools.in_progress", f"mcp_list_tools.{outcome}"]
+            assert item == {**self.open, "tools": item["tools"], "error": item["error"]}
+        else:
+            assert self.said == []
+            assert item == self.open, "what is asked is asked at once"
+            assert isinstance(item["arguments"], str)
+        self.places[self.added - 1] = item
+        self.open = None
+
+    def run(self, kind: str, index: int, event: dict[str, Any]) -> None:
+        """A call that the server runs, behind its arguments."""
+        opened = self.running[index]
+        if kind in ("mcp_call.completed", "mcp_call.failed"):
+            assert event == {"item_id": opened["id"]}
+            assert opened["status"] == "in_progress", "a call ends once"
+            opened["status"] = kind.removeprefix("mcp_call.")
+            return
+        assert kind == "output_item.done"
+        item = event["item"]
+        if opened["status"] == "in_progress":
+            opened["status"] = "incomplete"
+            assert item == opened, "nothing came of it"
+        else:
+            assert item == {**opened, "output": item["output"], "error": item["error"]}
+            done = opened["status"] == "completed"
+            assert ((item["output"] is not None), (item["error"] is not None)) == (done, not done)
+        self.places[index] = item
+        del self.running[index]
 
     def call(self, kind: str, event: dict[str, Any]) -> None:
         assert self.open is not None
-        name, field = CALLS[self.open["type"]]
+        name, field = ARGUMENTS[self.open["type"]]
         assert not self.done, "nothing follows the whole arguments"
+        if kind == "mcp_call.in_progress":
+            assert self.said == []
+            self.said.append(kind)
+            return
+        assert self.open["type"] != "mcp_call" or self.said, "a call is in progress first"
         if kind == f"{name}.delta":
             assert event["delta"]
             self.open[field] += event["delta"]
@@ -138,6 +214,8 @@ class Fold:
             assert kind == f"{name}.done"
             assert event[field] == self.open[field]
             self.done.add(field)
+            if self.open["type"] == "mcp_call":
+                self.running[self.added - 1], self.open = self.open, None
 
     def text(self, kind: str, event: dict[str, Any]) -> None:
         assert self.open is not None
@@ -171,7 +249,7 @@ class Fold:
     def close(self, item: dict[str, Any]) -> None:
         assert self.open is not None
         if item["type"] in CALLS:
-            assert self.done
+            assert self.done, "the input is done before its call"
         else:
             assert all(item[name] == [part] for name, part in self.parts.items())
             assert item["content"][0]["text"]
@@ -180,5 +258,5 @@ class Fold:
         if "encrypted_content" in item:
             self.open["encrypted_content"] = item["encrypted_content"]
         assert item == self.open
-        self.output.append(item)
+        self.places[self.added - 1] = item
         self.open = None

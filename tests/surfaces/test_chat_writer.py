@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.surfaces.chat_grammar import Stream, read_stream
+from tests.surfaces.server_strategies import any_server_event
 from unspool.events import (
     ContentDelta,
     Event,
@@ -20,14 +21,22 @@ from unspool.events import (
     Usage,
 )
 from unspool.message import Message, ToolCall
-from unspool.surfaces.chat_writer import ChatStream, completion
+from unspool.surfaces.chat_writer import ChatStream, completion, server_side
 from unspool.surfaces.errors import openai_error
+from unspool.surfaces.server_events import (
+    AnyEvent,
+    LoopLimit,
+    ServerCallDelta,
+    ServerCallEnd,
+    ServerCallResult,
+    ServerCallStart,
+)
 
 IDENTITY: dict[str, Any] = {"completion_id": "chatcmpl-1", "created": 1700000000, "model": "org/model"}
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=6)
 any_index = st.integers(0, 3)
-any_event: st.SearchStrategy[Event] = st.one_of(
+any_event: st.SearchStrategy[AnyEvent] = any_server_event | st.one_of(
     st.builds(ContentDelta, any_text),
     st.builds(ReasoningDelta, any_text),
     st.builds(ToolCallStart, any_index, any_text, any_text),
@@ -37,13 +46,13 @@ any_event: st.SearchStrategy[Event] = st.one_of(
 )
 
 
-def written(*events: Event, usage: bool = False, **options: Any) -> Stream:
+def written(*events: AnyEvent, usage: bool = False, **options: Any) -> Stream:
     writer = ChatStream(**IDENTITY, include_usage=usage, **options)
     return read_stream(writer.write(0, events) + writer.close(), usage=usage)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.lists(any_event, max_size=4)), max_size=30), st.booleans())
-def test_any_events_make_a_legal_stream(batches: list[tuple[int, list[Event]]], usage: bool) -> None:
+def test_any_events_make_a_legal_stream(batches: list[tuple[int, list[AnyEvent]]], usage: bool) -> None:
     writer = ChatStream(**IDENTITY, choices=3, include_usage=usage)
     data = b"".join(writer.write(index, events) for index, events in batches) + writer.close()
     stream = read_stream(data, usage=usage)
@@ -53,7 +62,7 @@ def test_any_events_make_a_legal_stream(batches: list[tuple[int, list[Event]]], 
 
 
 @given(st.lists(any_event, max_size=20), st.integers(0, 20))
-def test_an_error_ends_any_stream_legally(events: list[Event], after: int) -> None:
+def test_an_error_ends_any_stream_legally(events: list[AnyEvent], after: int) -> None:
     writer = ChatStream(**IDENTITY)
     data = writer.write(0, events[:after]) + writer.error(openai_error("broken", "server_error"))
     data += writer.write(0, events[after:]) + writer.close()
@@ -208,6 +217,7 @@ def test_a_whole_message_has_what_the_stream_has() -> None:
             "role": "assistant",
             "content": None,
             "refusal": None,
+            "annotations": [],
             "reasoning_content": "why",
             "reasoning": "why",
             "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
@@ -219,5 +229,29 @@ def test_a_whole_message_has_what_the_stream_has() -> None:
 
 def test_a_whole_message_leaves_out_what_is_absent() -> None:
     body = completion([Message("hidden", "text")], include_reasoning=False, **IDENTITY)
-    assert body["choices"][0]["message"] == {"role": "assistant", "content": "text", "refusal": None}
+    assert body["choices"][0]["message"] == {
+        "role": "assistant",
+        "content": "text",
+        "refusal": None,
+        "annotations": [],
+    }
     assert body["usage"]["total_tokens"] == 0
+
+
+def test_calls_of_the_server_are_told_of_at_the_end_and_never_as_calls_of_the_client() -> None:
+    start = ServerCallStart(0, "call_1", "time", "now")
+    failure = {"type": "mcp_tool_execution_error", "content": "no clock"}
+    events: list[AnyEvent] = [
+        start,
+        ServerCallDelta(0, "{}"),
+        ServerCallEnd(0),
+        ServerCallResult(0, start, "{}", "no clock", failure),
+        LoopLimit("max_turns", True),
+        ContentDelta("It is noon."),
+        Finish("stop"),
+    ]
+    (heard,) = written(*events).choices
+    assert (heard.content, heard.calls, heard.finish_reason) == ("It is noon.", [], "stop")
+    told = {"id": "call_1", "server_label": "time", "name": "now", "arguments": "{}", "output": None}
+    assert heard.server == {"mcp_calls": [{**told, "error": failure}], "mcp_limit": "max_turns"}
+    assert server_side(events) == heard.server

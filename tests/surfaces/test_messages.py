@@ -201,7 +201,17 @@ def test_counting_needs_no_limit() -> None:
         ({"output_config": {"format": {"type": "json_object"}}}, "output_config.format.type"),
         ({"output_config": {"format": {}}}, "output_config.format.type"),
         ({"output_format": {"type": "regex"}}, "output_format.type"),
-        ({"mcp_servers": [{"type": "url"}]}, "mcp_servers"),
+        ({"mcp_servers": [{"type": "url"}]}, "mcp_servers[0].name"),
+        ({"mcp_servers": [{"type": "url", "name": "x", "url": "http://x"}]}, "mcp_servers[0].url"),
+        ({"mcp_servers": [{"name": "x"}]}, "mcp_servers[0]"),
+        (
+            {"mcp_servers": [{"name": "x", "tool_configuration": {"allowed_tools": [1]}}]},
+            "mcp_servers[0].tool_configuration.allowed_tools",
+        ),
+        ({"tools": [{"type": "mcp_toolset"}]}, "tools[0].mcp_server_name"),
+        ({"tools": [{"type": "mcp_toolset", "mcp_server_name": "x"}]}, "tools[0]"),
+        ({"tools": [{"type": "mcp_toolset", "mcp_server_name": "x", "tools": []}]}, "tools[0].tools"),
+        ({"tools": [{"type": "mcp_toolset", "mcp_server_name": "x", "configs": {"a": 1}}]}, "tools[0].configs.a"),
         ({"container": "c"}, "container"),
     ],
 )

@@ -245,3 +245,33 @@ any_json = st.recursive(
 def test_no_message_raises_anything_but_an_invalid_request(content: Any, system: Any, role: str) -> None:
     with suppress(InvalidRequestError):
         turns({"role": role, "content": content}, HELLO, system=system)
+
+
+def use(name: str = "now", server: str = "time") -> dict[str, Any]:
+    return {"type": "mcp_tool_use", "id": f"use_{name}", "name": name, "server_name": server, "input": {"a": 1}}
+
+
+def came(text: str, name: str = "now", *, is_error: bool = False) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {"type": "mcp_tool_result", "tool_use_id": f"use_{name}", "is_error": is_error, "content": content}
+
+
+def test_results_of_the_servers_calls_are_turns_before_what_was_written_next() -> None:
+    content = [text("Let me look."), use(), use("zones"), came("noon"), came("down", "zones", is_error=True)]
+    assert turns(HELLO, {"role": "assistant", "content": [*content, text("Noon.")]})[1:] == (
+        Turn(
+            "assistant",
+            ("Let me look.",),
+            tool_calls=(
+                ToolCall("use_now", "time__now", '{"a": 1}'),
+                ToolCall("use_zones", "time__zones", '{"a": 1}'),
+            ),
+        ),
+        Turn("tool", ("noon",), tool_call_id="use_now"),
+        Turn("tool", ("Error: down",), tool_call_id="use_zones"),
+        Turn("assistant", ("Noon.",)),
+    )
+
+
+def test_a_call_of_the_servers_without_a_result_is_left_out() -> None:
+    assert turns(HELLO, {"role": "assistant", "content": [text("Hm."), use()]})[1] == Turn("assistant", ("Hm.",))

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.surfaces.messages_grammar import Stream, read_stream
+from tests.surfaces.messages_grammar import CALLS, Stream, read_stream
+from tests.surfaces.server_strategies import any_server_event
 from unspool.events import (
     ContentDelta,
     Event,
@@ -22,12 +23,20 @@ from unspool.events import (
 from unspool.surfaces.encoding import embed
 from unspool.surfaces.errors import messages_error
 from unspool.surfaces.messages_writer import MessageStream, message, usage_object
+from unspool.surfaces.server_events import (
+    AnyEvent,
+    LoopLimit,
+    ServerCallDelta,
+    ServerCallEnd,
+    ServerCallResult,
+    ServerCallStart,
+)
 
 IDENTITY: dict[str, Any] = {"message_id": "msg_1", "model": "org/model"}
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=6)
 any_index = st.integers(0, 3)
-any_event: st.SearchStrategy[Event] = st.one_of(
+any_event: st.SearchStrategy[AnyEvent] = any_server_event | st.one_of(
     st.builds(ContentDelta, any_text),
     st.builds(ReasoningDelta, any_text),
     st.builds(ToolCallStart, any_index, any_text, any_text),
@@ -67,18 +76,18 @@ def in_batches(writer: MessageStream, events: list[Event], dice: Any) -> bytes:
     return data
 
 
-def written(*events: Event, stop_sequence: str | None = None, **options: Any) -> Stream:
+def written(*events: AnyEvent, stop_sequence: str | None = None, **options: Any) -> Stream:
     writer = MessageStream(**IDENTITY, **options)
     return read_stream(writer.write(events) + writer.close(stop_sequence))
 
 
-def whole(*events: Event, **options: Any) -> dict[str, Any]:
+def whole(*events: AnyEvent, **options: Any) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(message(events, **IDENTITY, **options))
     return body
 
 
 @given(st.lists(st.lists(any_event, max_size=4), max_size=12))
-def test_any_events_make_a_legal_stream(batches: list[list[Event]]) -> None:
+def test_any_events_make_a_legal_stream(batches: list[list[AnyEvent]]) -> None:
     writer = MessageStream(**IDENTITY)
     data = b"".join(writer.write(events) for events in batches) + writer.close()
     stream = read_stream(data)
@@ -88,7 +97,7 @@ def test_any_events_make_a_legal_stream(batches: list[list[Event]]) -> None:
 
 
 @given(st.lists(any_event, max_size=20), st.integers(0, 20))
-def test_an_error_ends_any_stream_legally(events: list[Event], after: int) -> None:
+def test_an_error_ends_any_stream_legally(events: list[AnyEvent], after: int) -> None:
     writer = MessageStream(**IDENTITY)
     data = writer.write(events[:after]) + writer.error(messages_error("broken", "api_error"))
     data += writer.write(events[after:]) + writer.close()
@@ -96,12 +105,12 @@ def test_an_error_ends_any_stream_legally(events: list[Event], after: int) -> No
 
 
 @given(st.lists(any_event, max_size=20), st.booleans())
-def test_any_events_make_one_message_with_the_blocks_of_the_stream(events: list[Event], shown: bool) -> None:
+def test_any_events_make_one_message_with_the_blocks_of_the_stream(events: list[AnyEvent], shown: bool) -> None:
     events = [e for e in events if not (isinstance(e, Finish) and e.reason in ("error", "cancelled"))]
     body = whole(*events, show_thinking=shown)
     streamed = written(*events, show_thinking=shown).folded()
-    blocks = [block for block in body["content"] if block["type"] != "tool_use"]
-    assert blocks == [block for block in streamed["content"] if block["type"] != "tool_use"]
+    blocks = [block for block in body["content"] if block["type"] not in CALLS]
+    assert blocks == [block for block in streamed["content"] if block["type"] not in CALLS]
     assert {**body, "content": None} == {**streamed, "content": None}
 
 
@@ -145,7 +154,13 @@ def test_one_call_after_reasoning_is_written_as_the_api_writes_it() -> None:
         {
             "type": "content_block_start",
             "index": 1,
-            "content_block": {"type": "tool_use", "id": "call_a", "name": "get_weather", "input": {}},
+            "content_block": {
+                "type": "tool_use",
+                "id": "call_a",
+                "name": "get_weather",
+                "caller": {"type": "direct"},
+                "input": {},
+            },
         },
         {"type": "content_block_delta", "index": 1, "delta": empty},
         {"type": "content_block_delta", "index": 1, "delta": {**empty, "partial_json": '{"city":'}},
@@ -153,13 +168,19 @@ def test_one_call_after_reasoning_is_written_as_the_api_writes_it() -> None:
         {"type": "content_block_stop", "index": 1},
         {
             "type": "message_delta",
-            "delta": {"stop_reason": "tool_use", "stop_sequence": None},
+            "delta": {
+                "stop_reason": "tool_use",
+                "stop_sequence": None,
+                "stop_details": None,
+                "container": None,
+            },
             "usage": {
                 "input_tokens": 6,
                 "cache_creation_input_tokens": 0,
                 "cache_read_input_tokens": 4,
                 "output_tokens": 7,
                 "output_tokens_details": {"thinking_tokens": 3},
+                "server_tool_use": None,
             },
         },
         {"type": "message_stop"},
@@ -201,7 +222,8 @@ def test_a_cut_calls_input_streams_as_far_as_it_got_and_is_not_in_a_whole_messag
 
 def test_a_call_without_arguments_has_an_empty_object() -> None:
     assert written(START, END).calls() == [("f", "{}")]
-    assert whole(START, END)["content"] == [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]
+    call = {"type": "tool_use", "id": "c", "name": "f", "caller": {"type": "direct"}, "input": {}}
+    assert whole(START, END)["content"] == [call]
 
 
 def test_a_call_may_end_after_the_text_that_follows_it() -> None:
@@ -245,6 +267,7 @@ def test_usage_counts_what_was_reused_apart() -> None:
         "cache_read_input_tokens": 4,
         "output_tokens": 5,
         "output_tokens_details": {"thinking_tokens": 2},
+        "server_tool_use": None,
     }
 
 
@@ -271,3 +294,50 @@ def test_half_a_surrogate_pair_is_sent_as_an_escape() -> None:
     events: list[Event] = [ReasoningDelta("\ud83d"), ContentDelta("a\ud83d")]
     assert b'"text":"a\\ud83d"' in MessageStream(**IDENTITY).write(events)
     assert whole(*events)["content"][1]["text"] == "a\ud83d"
+
+
+def test_a_call_of_the_server_and_its_result_are_blocks() -> None:
+    first, second = (ServerCallStart(index, f"call_{index}", "time", "now") for index in (0, 1))
+    events: list[AnyEvent] = [
+        ContentDelta("Let me look."),
+        first,
+        ServerCallDelta(0, '{"zone": '),
+        ServerCallDelta(0, '"UTC"}'),
+        ServerCallEnd(0),
+        second,
+        ServerCallEnd(1),
+        ServerCallResult(0, first, "", "noon"),
+        ServerCallResult(1, second, "", "no clock", {"type": "mcp_tool_execution_error", "content": "no clock"}),
+        ContentDelta("Noon."),
+        Finish("stop"),
+    ]
+    body = written(*events).folded()
+    assert [block["type"] for block in body["content"]] == [
+        "text",
+        "mcp_tool_use",
+        "mcp_tool_use",
+        "mcp_tool_result",
+        "mcp_tool_result",
+        "text",
+    ]
+    assert body["content"][1] == {
+        "type": "mcp_tool_use",
+        "id": "call_0",
+        "name": "now",
+        "server_name": "time",
+        "input": {"zone": "UTC"},
+    }
+    assert body["content"][2]["input"] == {}
+    assert body["content"][4] == {
+        "type": "mcp_tool_result",
+        "tool_use_id": "call_1",
+        "is_error": True,
+        "content": [{"type": "text", "text": "no clock"}],
+    }
+    assert body["stop_reason"] == "end_turn"
+    assert whole(*events) == body
+
+
+@pytest.mark.parametrize(("answered", "reason"), [(False, "pause_turn"), (True, "end_turn")])
+def test_a_message_pauses_at_the_limit(answered: bool, reason: str) -> None:
+    assert whole(LoopLimit("max_turns", answered), Finish("stop"))["stop_reason"] == reason

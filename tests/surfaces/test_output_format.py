@@ -41,6 +41,22 @@ def test_without_a_demand_any_text_will_do(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("json_schema", 0),
+        ("guided_json", []),
+        ("ebnf", {}),
+        ("grammar", False),
+        ("regex", []),
+        ("guided_regex", 0),
+        ("guided_choice", {}),
+    ],
+)
+def test_what_is_empty_and_of_another_type_is_refused(name: str, value: Any) -> None:
+    assert refusal(**{name: value}).param == name
+
+
+@pytest.mark.parametrize(
     ("fields", "expected"),
     [
         ({"response_format": {"type": "json_object"}}, OutputFormat("json_object", "response_format")),

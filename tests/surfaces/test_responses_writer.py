@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.surfaces.responses_grammar import events_of, read_stream
+from tests.surfaces.server_strategies import TOOL, any_server_event
 from unspool.events import (
     ContentDelta,
     Event,
@@ -23,13 +24,23 @@ from unspool.message import Message
 from unspool.surfaces.errors import openai_error
 from unspool.surfaces.responses_items import turns_of
 from unspool.surfaces.responses_writer import ResponseStream, Style
+from unspool.surfaces.server_events import (
+    AnyEvent,
+    ApprovalRequested,
+    LoopLimit,
+    ServerCallDelta,
+    ServerCallEnd,
+    ServerCallResult,
+    ServerCallStart,
+    ToolsListed,
+)
 
 HEAD: dict[str, Any] = {"id": "resp_1", "object": "response", "created_at": 1700000000, "model": "org/model"}
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=6)
 any_index = st.integers(0, 3)
 any_name = st.sampled_from(["", "f", "shell"])
-any_event: st.SearchStrategy[Event] = st.one_of(
+any_model_event: st.SearchStrategy[Event] = st.one_of(
     st.builds(ContentDelta, any_text),
     st.builds(ReasoningDelta, any_text),
     st.builds(ToolCallStart, any_index, any_text, any_name),
@@ -37,6 +48,7 @@ any_event: st.SearchStrategy[Event] = st.one_of(
     st.builds(ToolCallEnd, any_index),
     st.builds(Finish, st.sampled_from(get_args(FinishReason)), st.none() | st.just(Usage(3, 4, 1, 2))),
 )
+any_event: st.SearchStrategy[AnyEvent] = any_model_event | any_server_event
 styles = st.builds(
     Style, st.booleans(), st.booleans(), st.booleans(), st.sampled_from([frozenset(), frozenset({"shell"})])
 )
@@ -46,14 +58,14 @@ def stream(style: Style | None = None) -> ResponseStream:
     return ResponseStream(HEAD, clock=lambda: 1700000001.5, style=style)
 
 
-def written(*events: Event, style: Style | None = None) -> dict[str, Any]:
+def written(*events: AnyEvent, style: Style | None = None) -> dict[str, Any]:
     writer = stream(style)
     return read_stream(writer.write(events) + writer.close())
 
 
 @given(st.lists(st.lists(any_event, max_size=4), max_size=30), styles)
 def test_any_events_make_a_legal_stream_that_folds_to_the_whole_response(
-    batches: list[list[Event]], style: Style
+    batches: list[list[AnyEvent]], style: Style
 ) -> None:
     writer = stream(style)
     assert writer.heartbeat() == b""
@@ -74,12 +86,22 @@ def test_any_events_make_a_legal_stream_that_folds_to_the_whole_response(
 
 
 @given(st.lists(any_event, max_size=20), st.integers(0, 20))
-def test_an_error_ends_any_stream_legally(events: list[Event], after: int) -> None:
+def test_an_error_ends_any_stream_legally(events: list[AnyEvent], after: int) -> None:
     writer = stream()
     data = writer.write(events[:after]) + writer.error(openai_error("broken", "server_error"))
     data += writer.write(events[after:]) + writer.close()
     response = read_stream(data)
     assert response["status"] == "failed" or any(isinstance(event, Finish) for event in events[:after])
+
+
+@given(st.lists(any_event, max_size=20), st.integers(0, 20))
+def test_a_cancelled_stream_ends_legally(events: list[Event], after: int) -> None:
+    writer = stream()
+    data = writer.write(events[:after])
+    writer.cancel()
+    data += writer.write(events[after:]) + writer.close()
+    response = read_stream(data)
+    assert response["status"] == "cancelled" or any(isinstance(event, Finish) for event in events[:after])
 
 
 @st.composite
@@ -237,3 +259,75 @@ def test_a_custom_tools_text_is_taken_out_of_its_arguments_while_they_stream() -
 
 def test_half_a_surrogate_pair_is_sent_as_an_escape() -> None:
     assert b'"delta":"a\\ud83d"' in stream().write([ContentDelta("a\ud83d")])
+
+
+def server_call(index: int, *pieces: str) -> list[AnyEvent]:
+    """A call of the server's, up to where its tool runs."""
+    start = ServerCallStart(index, f"call_{index}", "time", "now")
+    return [start, *(ServerCallDelta(index, piece) for piece in pieces), ServerCallEnd(index)]
+
+
+def server_result(index: int, text: str = "noon", error: dict[str, Any] | None = None) -> ServerCallResult:
+    return ServerCallResult(index, ServerCallStart(index, f"call_{index}", "time", "now"), "{}", text, error)
+
+
+def test_calls_of_the_server_are_open_side_by_side_while_they_run() -> None:
+    writer = stream()
+    data = writer.write([ToolsListed("time", (TOOL,)), *server_call(0, '{"zone":', '"UTC"}'), *server_call(1)])
+    assert [item["type"] for item in writer.response()["output"]] == ["mcp_list_tools"]
+    failure = {"type": "mcp_tool_execution_error", "content": "no clock"}
+    data += writer.write([server_result(0), server_result(1, "no clock", failure), ContentDelta("Noon.")])
+    data += writer.close()
+    assert [event["type"].removeprefix("response.") for event in events_of(data)][2:-3] == [
+        "output_item.added",
+        "mcp_list_tools.in_progress",
+        "mcp_list_tools.completed",
+        "output_item.done",
+        "output_item.added",
+        "mcp_call.in_progress",
+        "mcp_call_arguments.delta",
+        "mcp_call_arguments.delta",
+        "mcp_call_arguments.done",
+        "output_item.added",
+        "mcp_call.in_progress",
+        "mcp_call_arguments.delta",
+        "mcp_call_arguments.done",
+        "mcp_call.completed",
+        "output_item.done",
+        "mcp_call.failed",
+        "output_item.done",
+        "output_item.added",
+        "content_part.added",
+        "output_text.delta",
+        "output_text.done",
+    ]
+    listed, first, second, _ = read_stream(data)["output"]
+    assert listed["tools"][0]["name"] == "now"
+    assert (first["status"], first["output"], first["arguments"]) == ("completed", "noon", '{"zone":"UTC"}')
+    assert (second["status"], second["error"], second["arguments"]) == ("failed", failure, "{}")
+
+
+def test_a_call_without_a_result_is_incomplete() -> None:
+    response = written(*server_call(0, "{}"), Finish("length"))
+    assert [item["status"] for item in response["output"]] == ["incomplete"]
+    assert response["incomplete_details"] == {"reason": "max_output_tokens"}
+
+
+@pytest.mark.parametrize(("answered", "status"), [(True, "completed"), (False, "incomplete")])
+def test_a_limit_of_the_loop_is_said(answered: bool, status: str) -> None:
+    response = written(*server_call(0, "{}"), server_result(0), LoopLimit("max_turns", answered))
+    assert (response["status"], response["mcp_limit"]) == (status, "max_turns")
+
+
+def test_an_approval_is_asked_for_in_an_item_of_its_own() -> None:
+    response = written(ApprovalRequested("mcpr_x", "time", "now", '{"zone":"UTC"}'), Finish("stop"))
+    assert response["status"] == "completed"
+    assert response["output"] == [
+        {
+            "id": "mcpr_x",
+            "type": "mcp_approval_request",
+            "name": "now",
+            "server_label": "time",
+            "arguments": '{"zone":"UTC"}',
+        }
+    ]

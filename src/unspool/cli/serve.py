@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,12 +17,14 @@ import click
 from click.core import ParameterSource
 
 import unspool
+from unspool.cli.mcp_options import mcp_options, mcp_settings, tool_runner
 from unspool.cli.operation import Filled, Seconds, Secret, operation_options, operation_settings
 from unspool.cli.options import format_options
 from unspool.cli.serve_output import ProgressBar, print_banner
 from unspool.engines.base import Engine, EngineError
 
 if TYPE_CHECKING:
+    from unspool.mcp.tools import ToolRunner
     from unspool.server.logs import LogFormat
     from unspool.server.service import Settings
     from unspool.server.storage import Store
@@ -92,6 +95,7 @@ _REASONING_FIELDS = {
     help="Demand this key from clients; better set in the environment, where others can't read it.",
 )
 @operation_options
+@mcp_options
 @click.option(
     "--reasoning-field",
     type=click.Choice(list(_REASONING_FIELDS)),
@@ -188,13 +192,14 @@ def serve(
     """
     engine_name = _engine_name(context)
     try:
-        settings = _settings(options, host)
+        settings = _settings(options, host, mcp_settings(context))
+        tools = tool_runner(options["mcp_config"])
         with _listen(host, port) as listener:
             store = _store(store_name)
             load = ProgressBar("Loading")
             engine = _engine(engine_name, model, options, load)
             _log_from(log_level, log_format)
-            _run(engine, settings, store, listener, load)
+            _run(engine, settings, store, tools, listener, load)
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn", "orjson", "jinja2"):
             raise
@@ -245,7 +250,7 @@ def _parsers(options: dict[str, Any]) -> tuple[str | None, str | None, str | Non
     return form or named, None, None
 
 
-def _settings(options: dict[str, Any], host: str) -> Settings:
+def _settings(options: dict[str, Any], host: str, of_tools: dict[str, Any]) -> Settings:
     from unspool.server.service import Settings
     from unspool.server.template import BadTemplateError, ChatTemplate
 
@@ -269,6 +274,7 @@ def _settings(options: dict[str, Any], host: str) -> Settings:
         arguments=arguments,
         constrain_tools=options["constrain_tools"],
         **operation_settings(options, host),
+        **of_tools,
     )
 
 
@@ -352,7 +358,14 @@ def _log_from(level: str, form: LogFormat) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
 
 
-def _run(engine: Engine, settings: Settings, store: Store, listener: socket.socket, load: ProgressBar) -> None:
+def _run(
+    engine: Engine,
+    settings: Settings,
+    store: Store,
+    tools: ToolRunner | None,
+    listener: socket.socket,
+    load: ProgressBar,
+) -> None:
     """Loads the engine and serves until interrupted."""
     import uvicorn
 
@@ -365,13 +378,15 @@ def _run(engine: Engine, settings: Settings, store: Store, listener: socket.sock
         with load:
             await engine.start()
         try:
-            app = create_app(engine, settings, store)
+            app = create_app(engine, settings, store, tools)
         except (BadTemplateError, PluginError, unspool.UnknownFormatError, unspool.AmbiguousFormatError) as error:
             await engine.close()
             raise click.ClickException(str(error)) from None
         host, port = listener.getsockname()[:2]
-        print_banner(engine.model, app.state.service.reads, host, port, settings, store.where)
-        await run_server(app, listener)
+        reads = app.state.service.reads
+        # MCP servers take a moment to start, and nobody is answered before.
+        banner = partial(print_banner, engine.model, reads, host, port, settings, store.where)
+        await run_server(app, listener, banner)
 
     loop_factory = uvicorn.Config("", log_config=None).get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:

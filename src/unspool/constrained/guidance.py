@@ -23,6 +23,9 @@ from unspool.constrained.vocabulary import Vocabulary, vocabulary_of
 MAX_ROWS = 20_000
 """Grammar items that may be open at one place. Each optional property of an object takes four of them."""
 
+_BUILDING_FUEL = 20_000_000
+"""Expressions that building may take: a bounded text with a pattern can take more than llguidance's 1,000,000."""
+
 _FUEL = 2_000_000
 """Expressions that one mask may take; llguidance's 200,000 are too few near the end of a long bounded text."""
 
@@ -160,7 +163,12 @@ def _compile(grammar: Grammar, vocabulary: Vocabulary, max_rows: int) -> Any:
     tokenizer = vocabulary.for_llguidance
     from llguidance import LLMatcher, LLParserLimits
 
-    limits = LLParserLimits(max_items_in_row=max_rows, step_lexer_fuel=_FUEL, verbose_errors=False)
+    limits = LLParserLimits(
+        max_items_in_row=max_rows,
+        initial_lexer_fuel=_BUILDING_FUEL,
+        step_lexer_fuel=_FUEL,
+        verbose_errors=False,
+    )
     matcher = LLMatcher(tokenizer, grammar.text, log_level=0, limits=limits)
     if matcher.is_error():
         reason = matcher.get_error().partition("<backtrace")[0].strip()

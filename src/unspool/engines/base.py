@@ -158,3 +158,25 @@ class CountsTokens(Protocol):
     async def count_tokens(self, prompt: str) -> int:
         """How many tokens :meth:`Engine.stream` would make of this prompt."""
         ...
+
+
+@runtime_checkable
+class EncodesPrompts(Protocol):
+    """A tokenizer that encodes prompts itself, so that text of a request that spells a control token stays text.
+
+    What an engine gets as text instead is encoded out of reach, with whatever it spells.
+    """
+
+    @property
+    def special(self) -> Mapping[int, str]:
+        """The control tokens: id to text."""
+        ...
+
+    @property
+    def added(self) -> Mapping[int, str]:
+        """The other tokens that were added to the vocabulary and are found in any text."""
+        ...
+
+    def encode_prompt(self, text: str, cuts: Sequence[int] = ()) -> list[int]:
+        """The ids of a prompt, of which none spans one of these positions (in characters, ascending)."""
+        ...

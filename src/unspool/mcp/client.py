@@ -79,7 +79,8 @@ class ServerClient:
         self._failures: deque[float] = deque()
         self._turn = asyncio.Event()
         """Set at each change of state, and replaced then."""
-        self._scope = anyio.CancelScope()
+        # Made within an event loop, which there need not be yet.
+        self._scope: anyio.CancelScope | None = None
         self._is_closing = False
         self._task: asyncio.Task[None] | None = None
 
@@ -88,6 +89,7 @@ class ServerClient:
         if self.server.disabled or self._task is not None:
             return
         self._become("starting")
+        self._scope = anyio.CancelScope()
         self._task = asyncio.create_task(self._supervise(), name=f"MCP server {self.server.name}")
         while self.state == "starting":
             await self._turn.wait()
@@ -100,7 +102,8 @@ class ServerClient:
                 # So that a server on the network is told as well.
                 self._ending.because("it is ended")
                 await asyncio.wait([self._task], timeout=_CLOSE_S)
-            self._scope.cancel()
+            if self._scope is not None:
+                self._scope.cancel()
             await asyncio.wait([self._task])
             self._task = None
         if not self.server.disabled:
@@ -176,6 +179,7 @@ class ServerClient:
 
     async def _keep_running(self) -> str | None:
         """Starts the server again and again. Returns why it is given up, or nothing once it is to end."""
+        assert self._scope is not None
         with self._scope:
             while True:
                 final = False

@@ -97,6 +97,8 @@ class ServerConfig:
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     auth: ClientCredentials | None = None
+    addresses: tuple[str, ...] = ()
+    """The only ones that are connected to, if there are any."""
     offer: Offer = "always"
     rules: ToolRules = field(default_factory=ToolRules)
     limits: Limits = field(default_factory=Limits)

@@ -19,6 +19,7 @@ from mcp.shared.message import SessionMessage
 
 from unspool.mcp.ending import Ending
 from unspool.mcp.launching import Launch
+from unspool.mcp.pinned import PinnedTransport
 from unspool.mcp.settings import ServerConfig
 from unspool.mcp.stdio import stdio_transport
 from unspool.mcp.tokens import authentication
@@ -95,6 +96,9 @@ def _http_client(server: ServerConfig) -> httpx2.AsyncClient:
         auth=authentication(server),
         event_hooks={"response": [bound]},
         follow_redirects=False,
+        transport=PinnedTransport(server.url, server.addresses) if server.addresses else None,
+        # A proxy would go where it wants.
+        trust_env=not server.addresses,
     )
 
 

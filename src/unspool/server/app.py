@@ -12,12 +12,14 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from unspool.engines.base import Engine, EngineError
+from unspool.mcp.tools import ToolRunner
 from unspool.server import openapi, routes
 from unspool.server.conversations import ConversationsApi
 from unspool.server.errors import UnavailableError, on_error
 from unspool.server.gate import Gate
 from unspool.server.limits import Limits
 from unspool.server.logs import AccessLog
+from unspool.server.mcp_routes import McpApi
 from unspool.server.middleware import ApiKey, RequestId
 from unspool.server.responses import ResponsesApi
 from unspool.server.service import Service, Settings
@@ -36,19 +38,26 @@ _ERRORS = (
 )
 
 
-def create_app(engine: Engine, settings: Settings | None = None, store: Store | None = None) -> Starlette:
+def create_app(
+    engine: Engine, settings: Settings | None = None, store: Store | None = None, runner: ToolRunner | None = None
+) -> Starlette:
     """Serves a started engine; engine and store are closed when the server shuts down.
 
-    Without a ``store``, responses and conversations are kept in memory.
-    Raises ``unspool.UnknownFormatError`` or ``BadTemplateError`` if the model can't be served like this.
+    Without a ``store``, responses and conversations are kept in memory. ``runner`` runs tools of MCP servers; it
+    is started and closed with the server. Raises ``unspool.UnknownFormatError`` or ``BadTemplateError`` if the
+    model can't be served like this.
     """
     settings = settings or Settings()
-    service = Service(engine, settings)
+    service = Service(engine, settings, runner)
     kept = store or SqliteStore()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        if runner is not None:
+            await runner.start()
         yield
+        if runner is not None:
+            await runner.close()
         await engine.close()
         await kept.close()
 
@@ -59,6 +68,7 @@ def create_app(engine: Engine, settings: Settings | None = None, store: Store | 
             Route("/v1/messages/count_tokens", routes.count_tokens, methods=["POST"]),
             *ResponsesApi(service, kept).routes,
             *ConversationsApi(kept, settings.max_body).routes,
+            *McpApi(service).routes,
             Route("/v1/models", routes.models),
             Route("/v1/models/{name:path}", routes.model),
             Route("/health", routes.health),

@@ -246,4 +246,7 @@ def _refusal(error: Exception, param: str) -> InvalidRequestError:
     from unspool.constrained import SchemaError
 
     code = "invalid_json_schema" if isinstance(error, SchemaError) else "invalid_grammar"
+    if param.startswith("tools[") and param.endswith(".format"):
+        # A custom tool has no schema that its client would know of.
+        code = "unsupported_value"
     return InvalidRequestError(f"`{param}`: {error}", param, code=code)

@@ -13,6 +13,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from unspool.engines.base import ConstraintFailedError, ContextOverflowError, EngineError, SamplingError
@@ -164,4 +165,12 @@ def _on_http_error(request: Request, error: HTTPException) -> Response:
     }.get(error.status_code, error.detail)
     kind = _KINDS.get(error.status_code, "invalid_request_error")
     body = shaped(request.scope, error.status_code, openai_error(message, kind))
-    return json_response(body, error.status_code, error.headers)
+    headers = {"allow": _allowed(request)} if error.status_code == 405 else error.headers
+    return json_response(body, error.status_code, headers)
+
+
+def _allowed(request: Request) -> str:
+    """The methods of a path: each of its routes has its own. The first that matches says which path that is."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    path = next(route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+    return ", ".join(sorted({method for route in routes if route.path == path for method in route.methods or ()}))

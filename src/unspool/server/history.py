@@ -17,7 +17,7 @@ from typing import Any
 from unspool.server.storage import Store, StoreError
 from unspool.surfaces.encoding import encode
 from unspool.surfaces.errors import InvalidRequestError
-from unspool.surfaces.responses import ResponsesRequest
+from unspool.surfaces.responses import Before, ResponsesRequest
 from unspool.surfaces.responses_items import Item
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,10 @@ _PREFIXES = {
     "function_call_output": "fco",
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
+    "mcp_list_tools": "mcpl",
+    "mcp_call": "mcp",
+    "mcp_approval_request": "mcpr",
+    "mcp_approval_response": "mcpa",
 }
 
 
@@ -103,7 +107,7 @@ async def stored(store: Store, response_id: str, param: str | None = None, code:
     return found
 
 
-async def history_of(store: Store, asked: ResponsesRequest) -> History:
+async def history_of(store: Store, asked: Before) -> History:
     """What a request goes on from; what is not stored is a 404 that names the field."""
     if asked.previous is not None:
         return await _after(store, asked.previous)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from asyncio import current_task
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,6 +22,8 @@ from unspool.server.generation import Generation, Step
 from unspool.server.metrics import Metrics
 from unspool.server.streams import ClientGoneError
 from unspool.surfaces.errors import InvalidRequestError
+
+T = TypeVar("T")
 
 GENERATING = frozenset({"/v1/chat/completions", "/v1/messages", "/v1/responses"})
 """The paths whose requests wait for the engine."""
@@ -148,6 +151,28 @@ class Traffic:
         ticket = _TICKET.get() or Ticket(_now())
         return self._followed(generation, generation.steps, ticket)
 
+    async def bounded(self, steps: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """The steps of what a request does besides generating, until its time is over."""
+        watch, loop = self._watched(_TICKET.get() or Ticket(_now())), asyncio.get_running_loop()
+        try:
+            async with aclosing(steps):
+                if watch.expired:
+                    raise self._why()
+                watch.waiting = current_task(loop)
+                async for step in steps:
+                    watch.waiting = None
+                    yield step
+                    if watch.expired:
+                        raise self._why()
+                    watch.waiting = current_task(loop)
+        except asyncio.CancelledError:
+            if watch.ended():
+                raise self._why() from None
+            raise
+        finally:
+            self._watches.discard(watch)
+            watch.close()
+
     async def _followed(
         self, generation: Generation, steps: AsyncGenerator[Step, None], ticket: Ticket
     ) -> AsyncGenerator[Step, None]:
@@ -248,7 +273,10 @@ class Limits:
         enter: Callable[[Ticket], None] | None = self.traffic.enter if queues else None
         token = _TICKET.set(ticket)
         try:
-            await self.app(scope, self._receiver(receive, ticket, enter), self._sender(send))
+            async with AsyncExitStack() as endings:
+                # What lives as long as its request, and must end however that does.
+                scope["state"]["endings"] = endings
+                await self.app(scope, self._receiver(receive, ticket, enter), self._sender(send))
         finally:
             _TICKET.reset(token)
             self.traffic.leave(ticket)

@@ -96,6 +96,9 @@ class Metrics:
         self.cached = Counter("unspool_cached_tokens_total", "Tokens of prompts that were not computed again.")
         self.completion = Counter("unspool_completion_tokens_total", "Generated tokens.")
         self.reasoning = Counter("unspool_reasoning_tokens_total", "Generated tokens that became reasoning.")
+        self.tool_calls = Counter(
+            "unspool_mcp_calls_total", "Calls of tools of MCP servers, by how they went.", ("server", "outcome")
+        )
         self.first_token = Histogram(
             "unspool_time_to_first_token_seconds", "From a request's arrival to its first token."
         )
@@ -106,6 +109,7 @@ class Metrics:
             Gauge("unspool_generations_running", "Requests whose generation has begun and not ended.", running),
             self.generations,
             self.rejected,
+            self.tool_calls,
             self.prompt,
             self.cached,
             self.completion,

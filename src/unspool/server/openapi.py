@@ -17,13 +17,16 @@ from unspool.server.middleware import OPEN_PATHS
 from unspool.server.request_schemas import BODIES
 
 _STREAMED = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})
-_TEXT = frozenset({"/metrics"})
+_TYPES = {"/metrics": "text/plain", "/docs": "text/html"}
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _SUMMARIES = {
     "/v1/chat/completions": "A chat completion, whole or streamed.",
     "/v1/responses": "A response, whole or streamed.",
     "/v1/messages": "A message of Anthropic's API, whole or streamed.",
     "/v1/messages/count_tokens": "How many tokens a request's prompt has.",
+    "/v1/mcp/servers": "The MCP servers whose tools there are, and how they are.",
+    "/v1/mcp/tools": "Their tools, with the operator's policy for each.",
+    "/v1/mcp/execute": "Runs one of them, under that policy.",
     "/v1/models": "The models that requests may name.",
     "/v1/models/{name:path}": "One of them.",
     "/health": "200 once the model is loaded.",
@@ -71,7 +74,7 @@ def document(routes: Sequence[BaseRoute], *, keyed: bool) -> dict[str, Any]:
 
 
 def _operation(route: Route, method: str, *, keyed: bool) -> dict[str, Any]:
-    kinds = ["text/plain" if route.path in _TEXT else "application/json"]
+    kinds = [_TYPES.get(route.path, "application/json")]
     if route.path in _STREAMED:
         kinds.append("text/event-stream")
     operation: dict[str, Any] = {

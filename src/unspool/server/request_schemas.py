@@ -5,14 +5,11 @@ They describe; the decoders of ``surfaces`` decide. A field that a decoder reads
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
-Schema: TypeAlias = dict[str, Any]
-
-
-def _said(kind: str, description: str = "", **more: Any) -> Schema:
-    """A field of this type, or ``null``, which counts as absent."""
-    return {"type": [kind, "null"], **({"description": description} if description else {}), **more}
+from unspool.server.message_schemas import CHAT_MESSAGE as _CHAT_MESSAGE
+from unspool.server.message_schemas import ITEM_CONTENT, TEXT_BLOCKS, Schema
+from unspool.server.message_schemas import MESSAGES as _MESSAGES
+from unspool.server.message_schemas import an_object as _object
+from unspool.server.message_schemas import said as _said
 
 
 def _number(low: float, high: float, description: str = "") -> Schema:
@@ -23,15 +20,7 @@ def _tokens(description: str, low: int = -1) -> Schema:
     return _said("integer", description, minimum=low)
 
 
-def _object(required: list[str], **properties: Schema) -> Schema:
-    return {"type": "object", "required": required, "properties": properties}
-
-
 _JSON_SCHEMA: Schema = {"type": ["object", "boolean", "string", "null"]}
-_PARTS: Schema = {
-    "type": ["string", "array", "null"],
-    "items": _object(["type"], type={"type": "string"}, text={"type": "string"}),
-}
 _FUNCTION = _object(
     ["name"],
     name={"type": "string", "minLength": 1},
@@ -39,21 +28,13 @@ _FUNCTION = _object(
     parameters=_said("object", "A JSON Schema of the arguments."),
     strict=_said("boolean", "Hold calls to the schema."),
 )
-_CALL = _object(
-    ["function"],
-    id=_said("string"),
-    type={"const": "function"},
-    function=_object(["name"], name={"type": "string"}, arguments={"type": ["string", "object", "null"]}),
-)
-_CHAT_MESSAGE = _object(
-    ["role"],
-    role={"enum": ["system", "developer", "user", "assistant", "tool", "function"]},
-    content=_PARTS,
-    name=_said("string"),
-    tool_calls=_said("array", items=_CALL),
-    tool_call_id=_said("string"),
-    reasoning_content=_said("string", "Reasoning of an earlier turn."),
-    reasoning=_said("string", "The same by its other name."),
+_FUNCTION_TOOL = _object(["function"], type={"enum": ["function", None]}, function=_FUNCTION)
+_MCP_TOOL = _object(
+    ["type", "server_label"],
+    type={"const": "mcp"},
+    server_label={"type": "string", "description": "A server of the operator's.", "minLength": 1},
+    allowed_tools={"type": ["array", "object", "null"]},
+    require_approval={"type": ["string", "object", "null"]},
 )
 _MODEL = _said("string", "The model, an alias or a recording; left out, the first one.")
 _STREAM = _said("boolean", "Answer with server-sent events.")
@@ -66,7 +47,7 @@ _CHOICE = _said("array", "Texts, one of which the content is.", items={"type": "
 _GRAMMAR = _said("string", "A grammar for the content, in EBNF (with `::=`) or Lark.")
 
 _TOOL_CHOICE: Schema = {
-    "type": ["string", "object", "null"],
+    "anyOf": [{"enum": ["none", "auto", "required", None]}, _object(["type"], type={"type": "string"})],
     "description": "`none`, `auto`, `required`, a function, or `allowed_tools`.",
 }
 _RESPONSE_FORMAT: Schema = {
@@ -117,7 +98,7 @@ CHAT: Schema = {
         ["messages"],
         model=_MODEL,
         messages={"type": "array", "minItems": 1, "items": _CHAT_MESSAGE},
-        tools=_said("array", items=_object(["function"], type={"const": "function"}, function=_FUNCTION)),
+        tools=_said("array", items={"anyOf": [_FUNCTION_TOOL, _MCP_TOOL]}),
         tool_choice=_TOOL_CHOICE,
         parallel_tool_calls=_PARALLEL,
         response_format=_RESPONSE_FORMAT,
@@ -145,7 +126,7 @@ _ITEMS: Schema = {
             "type": _said("string", "`message` if it is left out."),
             "id": _said("string"),
             "role": {"enum": ["system", "developer", "user", "assistant", None]},
-            "content": _PARTS,
+            "content": ITEM_CONTENT,
         },
     },
 }
@@ -172,7 +153,7 @@ RESPONSES: Schema = {
         tools=_said("array", items=_object(["type"], type={"type": "string"}, name=_said("string"))),
         tool_choice=_TOOL_CHOICE,
         parallel_tool_calls=_PARALLEL,
-        max_tool_calls=_said("integer", "Repeated in the response.", minimum=0),
+        max_tool_calls=_said("integer", "How many calls the server may run.", minimum=0),
         text=_said("object", "`format`, and `verbosity`, which is repeated in the response."),
         response_format=_RESPONSE_FORMAT,
         **_OUTPUT,
@@ -193,25 +174,29 @@ RESPONSES: Schema = {
 CONVERSATION = _object([], items={**_ITEMS, "type": ["array", "null"], "maxItems": 20}, metadata=_KEPT_METADATA)
 NEW_ITEMS = _object(["items"], items={**_ITEMS, "minItems": 1, "maxItems": 20})
 
-_BLOCKS: Schema = {"type": ["string", "array"], "items": _object(["type"], type={"type": "string"})}
+_CUSTOM_TOOL = _object(
+    ["name", "input_schema"],
+    name={"type": "string", "minLength": 1},
+    description=_said("string"),
+    input_schema={"type": "object"},
+    strict=_said("boolean", "Hold calls to the schema."),
+)
+_TOOLSET = _object(
+    ["type", "mcp_server_name"],
+    type={"const": "mcp_toolset"},
+    mcp_server_name={"type": "string", "description": "A server of the operator's.", "minLength": 1},
+    default_config=_said("object", "`enabled`."),
+    configs=_said("object", "The same for single tools, by their names."),
+)
 _COUNTED: dict[str, Schema] = {
     "model": _MODEL,
-    "messages": {
-        "type": "array",
-        "minItems": 1,
-        "items": _object(["role", "content"], role={"enum": ["user", "assistant", "system"]}, content=_BLOCKS),
-    },
-    "system": {"type": ["string", "array", "null"], "items": _object(["type"], type={"type": "string"})},
+    "messages": _MESSAGES,
+    "system": {"anyOf": [*TEXT_BLOCKS["anyOf"], {"type": "null"}]},
     "tools": _said(
         "array",
-        items=_object(
-            ["name", "input_schema"],
-            name={"type": "string", "minLength": 1},
-            description=_said("string"),
-            input_schema={"type": "object"},
-            strict=_said("boolean", "Hold calls to the schema."),
-        ),
+        items={"anyOf": [_CUSTOM_TOOL, _TOOLSET]},
     ),
+    "mcp_servers": _said("array", "Servers of the operator's, by `name`.", items=_object(["name"])),
     "tool_choice": _said(
         "object", required=["type"], properties={"type": {"enum": ["auto", "any", "tool", "none"]}}
     ),
@@ -237,10 +222,19 @@ MESSAGES: Schema = {
     "examples": [{"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 200}],
 }
 
+EXECUTE = _object(
+    ["name"],
+    name={"type": "string", "description": "The tool, as `GET /v1/mcp/tools` names it.", "minLength": 1},
+    server=_said("string", "Its server; `name` may be the server's own name of the tool then."),
+    arguments={"type": ["object", "string", "null"]},
+    approved=_said("boolean", "`true`: a user has agreed to this call."),
+)
+
 BODIES = {
     "/v1/chat/completions": CHAT,
     "/v1/messages": MESSAGES,
     "/v1/messages/count_tokens": COUNT,
+    "/v1/mcp/execute": EXECUTE,
     "/v1/responses": RESPONSES,
     "/v1/responses/input_tokens": RESPONSES,
     "/v1/conversations": CONVERSATION,

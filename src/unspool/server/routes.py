@@ -19,26 +19,35 @@ from starlette.types import Scope
 from unspool.engines.base import ModelInfo
 from unspool.message import Message
 from unspool.server.bodies import read_body
-from unspool.server.errors import describe, json_response
-from unspool.server.generation import Generation, Step
+from unspool.server.errors import describe, json_response, request_id_of
 from unspool.server.metrics import CONTENT_TYPE
+from unspool.server.request_tools import tools_of
 from unspool.server.service import Service
 from unspool.server.streams import begun, while_connected
+from unspool.server.toolloop import Answer, LoopStep, Manners, begin
 from unspool.surfaces import chat
 from unspool.surfaces import messages as messages_surface
-from unspool.surfaces.chat_writer import HEARTBEAT, ChatStream, completion
+from unspool.surfaces.chat_writer import HEARTBEAT, ChatStream, completion, server_side
 from unspool.surfaces.errors import InvalidRequestError
 from unspool.surfaces.messages_writer import PING, MessageStream, message
+from unspool.surfaces.server_events import said_by_model
 
 
 async def chat_completions(request: Request) -> Response:
     """``POST /v1/chat/completions``."""
     service = _service(request)
-    asked = chat.decode(await read_json(request, service.settings.max_body))
+    body = await read_json(request, service.settings.max_body)
+    tools = await tools_of(request, service, body)
+    asked = chat.decode(body, tools.offer)
     model = service.resolve(asked.model)
-    generation = await service.generate(
+    generation = await begin(
+        service,
         asked.conversation,
         asked.sampling,
+        runner=tools.runner,
+        plan=asked.mcp,
+        # The texts of all turns are one text to the client.
+        manners=Manners(request_id_of(request.scope) or "", between="\n\n"),
         output=asked.output,
         reasoning_budget=asked.reasoning_budget,
         name=asked.replay or model,
@@ -60,11 +69,13 @@ async def chat_completions(request: Request) -> Response:
         frames = _chat_frames(first, generation.steps, writer, request.scope)
         return service.stream(frames, first, lambda: HEARTBEAT)
     choices = await while_connected(request.receive, generation.events())
-    return json_response(completion([Message.from_events(events) for events in choices], **identity))
+    done = server_side(choices[0])
+    whole = [Message.from_events(said_by_model(events)) for events in choices]
+    return json_response(completion(whole, **identity, done=done))
 
 
 async def _chat_frames(
-    first: Awaitable[Step], steps: AsyncGenerator[Step, None], writer: ChatStream, scope: Scope
+    first: Awaitable[LoopStep], steps: AsyncGenerator[LoopStep, None], writer: ChatStream, scope: Scope
 ) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(steps):
@@ -82,11 +93,17 @@ async def _chat_frames(
 async def messages(request: Request) -> Response:
     """``POST /v1/messages``."""
     service = _service(request)
-    asked = messages_surface.decode(await read_json(request, service.settings.max_body))
+    body = await read_json(request, service.settings.max_body)
+    tools = await tools_of(request, service, body)
+    asked = messages_surface.decode(body, tools.offer)
     model = service.resolve(asked.model)
-    generation = await service.generate(
+    generation = await begin(
+        service,
         asked.conversation,
         asked.sampling,
+        runner=tools.runner,
+        plan=asked.mcp,
+        manners=Manners(request_id_of(request.scope) or "", pauses=True),
         output=asked.output,
         reasoning_budget=asked.reasoning_budget,
         name=asked.replay or model,
@@ -106,7 +123,7 @@ async def messages(request: Request) -> Response:
 
 
 async def _message_frames(
-    first: Awaitable[Step], generation: Generation, identity: dict[str, Any], scope: Scope
+    first: Awaitable[LoopStep], generation: Answer, identity: dict[str, Any], scope: Scope
 ) -> AsyncGenerator[bytes, None]:
     writer = MessageStream(**identity)
     try:
@@ -127,7 +144,8 @@ async def _message_frames(
 async def count_tokens(request: Request) -> Response:
     """``POST /v1/messages/count_tokens``."""
     service = _service(request)
-    asked = messages_surface.decode_count(await read_json(request, service.settings.max_body))
+    body = await read_json(request, service.settings.max_body)
+    asked = messages_surface.decode_count(body, (await tools_of(request, service, body)).offer)
     service.resolve(asked.model)
     count = service.count_tokens(asked.conversation)
     return json_response({"input_tokens": await while_connected(request.receive, count)})

@@ -7,7 +7,7 @@ import contextlib
 import math
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import uvicorn
 from starlette.applications import Starlette
@@ -22,11 +22,14 @@ class Server(uvicorn.Server):
     """Ends by a normal return on a signal, where uvicorn's own way is to send it again and die of it.
 
     Nobody is accepted from then on. What runs may finish for ``grace`` seconds, and is then ended as its API ends
-    what went wrong. A second interrupt ends everything at once.
+    what went wrong. A second interrupt ends everything at once. ``announce`` is called once it listens.
     """
 
-    def __init__(self, config: uvicorn.Config, traffic: Traffic, grace: float) -> None:
+    def __init__(
+        self, config: uvicorn.Config, traffic: Traffic, grace: float, announce: Callable[[], None] | None = None
+    ) -> None:
         super().__init__(config)
+        self._announce = announce
         self._traffic = traffic
         self._grace = grace
 
@@ -37,6 +40,12 @@ class Server(uvicorn.Server):
             signal.signal(number, self.handle_exit)
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts what is served, and listens."""
+        await super().startup(sockets)
+        if self._announce is not None and self.started:
+            self._announce()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Waits for what runs, and ends what takes too long."""
         ending = asyncio.get_running_loop().call_later(self._grace, self._traffic.end)
@@ -46,8 +55,11 @@ class Server(uvicorn.Server):
             ending.cancel()
 
 
-async def run_server(app: Starlette, listener: socket.socket) -> None:
-    """Serves an application of :func:`unspool.server.app.create_app` until it is interrupted."""
+async def run_server(app: Starlette, listener: socket.socket, announce: Callable[[], None] | None = None) -> None:
+    """Serves an application of :func:`unspool.server.app.create_app` until it is interrupted.
+
+    ``announce`` is called once it listens.
+    """
     service = app.state.service
     grace: float = service.settings.shutdown_timeout
     config = uvicorn.Config(
@@ -58,4 +70,4 @@ async def run_server(app: Starlette, listener: socket.socket) -> None:
         lifespan="on",
         timeout_graceful_shutdown=math.ceil(grace) + _LAST_WORDS,
     )
-    await Server(config, service.traffic, grace).serve(sockets=[listener])
+    await Server(config, service.traffic, grace, announce).serve(sockets=[listener])

@@ -13,8 +13,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import unspool
 from unspool.compat.following import DEFAULT_FORMAT
-from unspool.engines.base import CountsTokens, Engine, ModelInfo, Sampling
+from unspool.engines.base import CountsTokens, EncodesPrompts, Engine, ModelInfo, Sampling
+from unspool.mcp.outside import Origin
+from unspool.mcp.tools import ToolRunner
+from unspool.parsing.declaration import strings
 from unspool.server.constraints import ConstrainedTools, Demands, Held, hold
+from unspool.server.controls import Controls, Prompt
 from unspool.server.generation import ChunkReader, Generation, ParserLike
 from unspool.server.limits import Traffic
 from unspool.server.parsers import Plugins, choice_of, choose_plugins
@@ -23,6 +27,7 @@ from unspool.server.template import ChatTemplate
 from unspool.surfaces.chat_writer import REASONING_FIELDS
 from unspool.surfaces.conversation import Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError
+from unspool.surfaces.mcp_plan import Offer
 from unspool.surfaces.output_format import OutputFormat
 
 log = logging.getLogger(__name__)
@@ -32,16 +37,19 @@ log = logging.getLogger(__name__)
 class Settings:
     """The operator's choices.
 
-    ``format`` and ``chat_template`` (Jinja source) override what the model brings. ``aliases`` are further
-    names of the model. ``arguments`` is how a call's arguments stream. ``max_body`` is in bytes.
-    ``allow_hosts`` are the names that the server is called by; without one, by any.
-    ``max_waiting`` is how many requests may wait for their first token; ``time_limit`` is in seconds from a
-    request's arrival to its last token, ``idle_timeout`` in seconds without a sign of the client,
-    ``shutdown_timeout`` in seconds that running answers may go on when the server ends, ``heartbeat`` in seconds
-    of silence in a stream after which a sign of life is sent.
+    ``format`` and ``chat_template`` (Jinja source) override what the model brings. ``aliases`` are further names
+    of the model. ``arguments`` is how a call's arguments stream. ``max_body`` is in bytes. ``allow_hosts`` are the
+    names that the server is called by; without one, by any. ``max_waiting`` is how many requests may wait for
+    their first token; ``time_limit`` is in seconds from a request's arrival to its last token, ``idle_timeout`` in
+    seconds without a sign of the client, ``shutdown_timeout`` in seconds that running answers may go on when the
+    server ends, ``heartbeat`` in seconds of silence in a stream after which a sign of life is sent.
     ``constrain_tools`` says which calls are held to what where calls may come and need not: those of strict tools
     alone to their schema, every call to its form, or every call to its schema. ``tool_parser`` and
     ``reasoning_parser`` name parsers, at least one of them a plugin's, which then read instead of the format.
+    ``mcp_max_turns`` is in how many turns of an answer tools of MCP servers may run, ``mcp_timeout`` how many
+    seconds a call may take, and ``mcp_time_limit`` the seconds after which an answer gets no other turn with
+    tools. ``mcp_offer`` says whether allowed tools are offered to requests that name no server.
+    ``mcp_request_origins`` is where MCP servers may be that requests bring themselves.
     """
 
     format: str | None = None
@@ -61,6 +69,11 @@ class Settings:
     idle_timeout: float | None = 60.0
     shutdown_timeout: float = 10.0
     heartbeat: float | None = 15.0
+    mcp_max_turns: int = 10
+    mcp_timeout: float = 600.0
+    mcp_time_limit: float | None = 600.0
+    mcp_offer: Literal["always", "asked"] = "always"
+    mcp_request_origins: tuple[Origin, ...] = ()
 
 
 @runtime_checkable
@@ -82,18 +95,23 @@ class PicksByRequest(Protocol):
 
 
 class Service:
-    """One engine behind every surface. The engine must have been started."""
+    """One engine behind every surface. The engine must have been started.
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    ``runner`` runs tools of MCP servers, if there are any.
+    """
+
+    def __init__(self, engine: Engine, settings: Settings, runner: ToolRunner | None = None) -> None:
         """Raises, before anything is served, ``unspool.UnknownFormatError``, ``unspool.AmbiguousFormatError``,
         :class:`BadTemplateError` and :class:`PluginError`.
         """
         self.engine = engine
         self.settings = settings
+        self.runner = runner
         self.traffic = Traffic(settings.max_waiting, settings.time_limit)
         model = engine.model
         self.template = ChatTemplate(template_source(settings, model), model.special)
         self.format = unspool.get_format(choose_format(settings, model))
+        self.controls = _controls(engine.tokenizer, self.template.source, self.format)
         self.plugins = self._chosen_plugins()
         further = engine.names if isinstance(engine, PicksByRequest) else ()
         self.names = list(dict.fromkeys((model.id, *settings.aliases, *further)))
@@ -108,6 +126,12 @@ class Service:
         )
         plugins.check(self.engine.tokenizer)
         return plugins
+
+    def offer(self) -> Offer | None:
+        """The tools of MCP servers that there are for a request that arrives now."""
+        if self.runner is None:
+            return None
+        return Offer(self.runner.catalogue(), self.settings.mcp_offer == "always")
 
     @property
     def reads(self) -> str:
@@ -149,7 +173,8 @@ class Service:
         recording that the request asked for. ``stream`` false lets parsers that read whole outputs better than
         pieces wait for the end.
         """
-        prompt = self.template.render(conversation)
+        rendered = self.template.prompt(conversation, self.controls)
+        prompt = rendered.text
         engine, form = self.engine, self.format
         answered: str | None = prompt
         if isinstance(engine, PicksByRequest):
@@ -174,7 +199,8 @@ class Service:
             )
             for _ in range(choices)
         ]
-        streams = [engine.stream(prompt, sampling, constraint) for constraint in held.constraints]
+        encoded = await _encoded(rendered, tokenizer)
+        streams = [engine.stream(encoded, sampling, constraint) for constraint in held.constraints]
         generation = Generation(streams, readers, held.check if held.checks else None)
         generation.steps = self.traffic.follow(generation)
         return generation
@@ -198,10 +224,11 @@ class Service:
 
     async def count_tokens(self, conversation: Conversation) -> int:
         """How many tokens the prompt of a conversation has; an engine that can't say it is a 501."""
-        prompt = self.template.render(conversation)
+        prompt = self.template.prompt(conversation, self.controls)
         if not isinstance(self.engine, CountsTokens):
             raise InvalidRequestError("This engine can't count tokens without generating.", status=501)
-        return await self.engine.count_tokens(prompt)
+        encoded = await _encoded(prompt, self.engine.tokenizer)
+        return await self.engine.count_tokens(encoded) if isinstance(encoded, str) else len(encoded)
 
     def _parser(
         self,
@@ -222,6 +249,26 @@ class Service:
             tokenizer=tokenizer,
             parallel_tool_calls=conversation.parallel_tool_calls,
         )
+
+
+def _controls(tokenizer: Any, template: str, form: unspool.Format) -> Controls:
+    """What only the template may write: control tokens, and those of the markers that template or format have."""
+    if not isinstance(tokenizer, EncodesPrompts):
+        return Controls()
+    known = (template, *strings(form))
+    markers = (
+        text
+        for text in tokenizer.added.values()
+        if (text[:1], text[-1:]) in (("<", ">"), ("[", "]")) and any(text in each for each in known)
+    )
+    return Controls(tokenizer.special.values(), markers)
+
+
+async def _encoded(prompt: Prompt, tokenizer: Any) -> str | list[int]:
+    """What the engine is to get: the text, or ids where only they keep what a request spells text."""
+    if not prompt.cuts or not isinstance(tokenizer, EncodesPrompts):
+        return prompt.text
+    return await asyncio.to_thread(tokenizer.encode_prompt, prompt.text, prompt.cuts)
 
 
 def template_source(settings: Settings, model: ModelInfo) -> str | None:

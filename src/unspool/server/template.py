@@ -21,6 +21,7 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from unspool.server.controls import Controls, Guard, Prompt, apart
 from unspool.server.toolprompt import spell_out_tools
 from unspool.surfaces.conversation import Conversation, Turn
 from unspool.surfaces.errors import InvalidRequestError
@@ -57,10 +58,17 @@ class ChatTemplate:
         self.source = source
         self._special = dict(special or {})
 
-    def render(self, conversation: Conversation) -> str:
-        """The prompt; raises :class:`InvalidRequestError` with whatever the template objects to."""
+    def prompt(self, conversation: Conversation, controls: Controls) -> Prompt:
+        """The prompt, in which the control tokens that messages spell are cut; raises as :meth:`render` does."""
+        return apart(controls, conversation, lambda guard: self.render(conversation, guard))
+
+    def render(self, conversation: Conversation, guard: Guard | None = None) -> str:
+        """The prompt; raises :class:`InvalidRequestError` with whatever the template objects to.
+
+        ``guard`` marks what of the request spells control tokens.
+        """
         try:
-            prompt = self._rendered(conversation)
+            prompt = self._rendered(conversation, guard)
         except Exception as error:
             # A template can fail in any way a program can; all of them are about these messages.
             raise InvalidRequestError(
@@ -72,8 +80,8 @@ class ChatTemplate:
             prompt = _cut_at_mark(prompt)
         return _encodable(prompt)
 
-    def _rendered(self, conversation: Conversation) -> str:
-        variables = self._variables(conversation)
+    def _rendered(self, conversation: Conversation, guard: Guard | None) -> str:
+        variables = self._variables(conversation if guard is None else guard.conversation(conversation), guard)
         try:
             return self._template.render(variables)
         except Exception:
@@ -81,7 +89,7 @@ class ChatTemplate:
                 raise
             return self._template.render(variables)
 
-    def _variables(self, conversation: Conversation) -> dict[str, Any]:
+    def _variables(self, conversation: Conversation, guard: Guard | None) -> dict[str, Any]:
         tools = [dict(tool) for tool in conversation.offered_tools()]
         turns: Sequence[Turn] = conversation.turns
         if not self.traits.knows_tools:
@@ -89,7 +97,7 @@ class ChatTemplate:
         return {
             **conversation.template_kwargs,
             **self._special,
-            "messages": list(_messages(turns, self.traits, continue_final=conversation.continue_final)),
+            "messages": list(_messages(turns, self.traits, guard, continue_final=conversation.continue_final)),
             "tools": tools or None,
             "documents": None,
             "add_generation_prompt": conversation.add_generation_prompt,
@@ -187,16 +195,21 @@ class _Arguments(dict[str, Any]):
         return other + self._text
 
 
-def _arguments(text: str) -> _Arguments | str:
+def _arguments(text: str, guard: Guard | None) -> _Arguments | str:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         # A call that was cut in an earlier turn; the model may as well see what it wrote.
         return text
-    return _Arguments(text, value) if isinstance(value, dict) else text
+    if not isinstance(value, dict):
+        return text
+    # Escapes may have hidden something in the text.
+    return _Arguments(text, value if guard is None else guard.tree("assistant", value))
 
 
-def _messages(turns: Sequence[Turn], traits: Traits, *, continue_final: bool) -> Iterator[dict[str, Any]]:
+def _messages(
+    turns: Sequence[Turn], traits: Traits, guard: Guard | None, *, continue_final: bool
+) -> Iterator[dict[str, Any]]:
     called: dict[str, str] = {}
     for i, turn in enumerate(turns):
         called.update({call.id: call.name for call in turn.tool_calls})
@@ -221,7 +234,7 @@ def _messages(turns: Sequence[Turn], traits: Traits, *, continue_final: bool) ->
                 {
                     "id": _call_id(call.id, traits),
                     "type": "function",
-                    "function": {"name": call.name, "arguments": _arguments(call.arguments)},
+                    "function": {"name": call.name, "arguments": _arguments(call.arguments, guard)},
                 }
                 for call in turn.tool_calls
             ]

@@ -18,6 +18,7 @@ from unspool.surfaces.chat_messages import decode_messages
 from unspool.surfaces.conversation import ChoiceMode, Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields, show
+from unspool.surfaces.mcp_plan import McpPlan, Offer, ServerEntry, make_plan, read_entry, with_paths, with_plan
 from unspool.surfaces.output_format import OutputFormat, decode_output_format
 from unspool.surfaces.reasoning import decode_reasoning
 
@@ -65,7 +66,8 @@ class ChatRequest:
 
     ``model`` is ``None`` when the client left it out. ``output`` is what the content is held to, and
     ``reasoning_budget`` the most reasoning tokens (``None``: any number). ``n`` is the number of choices.
-    ``replay`` names the recording that must answer (``metadata.replay``; only the replay engine reads it).
+    ``replay`` names the recording that must answer (``metadata.replay``; only the replay engine reads it). ``mcp``
+    are the tools that the server itself runs.
     """
 
     model: str | None
@@ -78,13 +80,18 @@ class ChatRequest:
     include_usage: bool = False
     include_reasoning: bool = True
     replay: str | None = None
+    mcp: McpPlan | None = None
 
 
-def decode(body: object) -> ChatRequest:
-    """Reads a request body; raises :class:`InvalidRequestError` naming the field that is wrong."""
+def decode(body: object, offer: Offer | None = None) -> ChatRequest:
+    """Reads a request body; raises :class:`InvalidRequestError` naming the field that is wrong.
+
+    ``offer`` are the tools of MCP servers that there are for requests.
+    """
     fields = Fields(body)
     turns = decode_messages(fields)
-    tools = _tools(fields)
+    choices = fields.integer("n", 1, MAX_CHOICES) or 1
+    tools, paths, plan = _tools(fields, offer, choices)
     reasoning = decode_reasoning(fields)
     continue_final, add_generation_prompt = _continuation(fields)
     if continue_final and turns[-1].role != "assistant":
@@ -99,20 +106,22 @@ def decode(body: object) -> ChatRequest:
         conversation=Conversation(
             turns=turns,
             tools=tools,
-            tool_choice=decode_tool_choice(fields, [tool["function"]["name"] for tool in tools]),
+            tool_choice=decode_tool_choice(fields, [tool["function"]["name"] for tool in tools], plan=plan),
             parallel_tool_calls=fields.boolean("parallel_tool_calls") is not False,
             template_kwargs=reasoning.template_kwargs,
             continue_final=continue_final,
             add_generation_prompt=add_generation_prompt,
+            schema_paths=paths,
         ),
         sampling=decode_sampling(fields),
         output=decode_output_format(fields),
         reasoning_budget=reasoning.budget,
-        n=fields.integer("n", 1, MAX_CHOICES) or 1,
+        n=choices,
         stream=stream,
         include_usage=stream and _include_usage(fields),
         include_reasoning=reasoning.shown,
         replay=decode_replay(fields),
+        mcp=plan,
     )
     _refuse(fields)
     fields.report_unread(IGNORED)
@@ -223,8 +232,32 @@ def _logit_bias(fields: Fields) -> dict[int, float]:
     return bias
 
 
-def _tools(fields: Fields) -> tuple[Mapping[str, Any], ...]:
-    return tuple(_tool(Fields(tool, f"tools[{i}]"), tool) for i, tool in enumerate(fields.items("tools") or []))
+def _tools(
+    fields: Fields, offer: Offer | None, choices: int
+) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...], McpPlan | None]:
+    """The tools of a conversation, where their parameters are, and those that the server itself runs."""
+    tools: list[Mapping[str, Any]] = []
+    paths: list[str] = []
+    entries: list[ServerEntry] = []
+    for i, entry in enumerate(fields.items("tools") or []):
+        tool = Fields(entry, f"tools[{i}]")
+        if tool.get("type") == "mcp":
+            entries.append(read_entry(tool, offer, otherwise="allow"))
+        else:
+            tools.append(_tool(tool, entry))
+            paths.append(f"{tool.path}.function.parameters")
+    if choices > 1:
+        if entries:
+            raise InvalidRequestError("`n` must be 1 where the server calls tools of MCP servers.", "n")
+        offer = None
+    taken = {tool["function"]["name"] for tool in tools}
+    plan = make_plan(entries, unasked(fields, offer, entries), taken)
+    return with_plan(tools, plan), with_paths(paths, plan), plan
+
+
+def unasked(fields: Fields, offer: Offer | None, entries: Sequence[ServerEntry]) -> Offer | None:
+    """The offer, unless the request wants no call and names no server."""
+    return None if fields.get("tool_choice") == "none" and not entries else offer
 
 
 def _tool(tool: Fields, body: Any) -> Mapping[str, Any]:
@@ -243,8 +276,13 @@ def _tool(tool: Fields, body: Any) -> Mapping[str, Any]:
     return {**body, "type": "function", "function": body_function}
 
 
-def decode_tool_choice(fields: Fields, names: Sequence[str], *, flat: bool = False) -> ToolChoice:
-    """The choice among the tools of these names. ``flat``: as the younger API spells it, with custom tools."""
+def decode_tool_choice(
+    fields: Fields, names: Sequence[str], *, flat: bool = False, plan: McpPlan | None = None
+) -> ToolChoice:
+    """The choice among the tools of these names, of which the server runs those of ``plan``.
+
+    ``flat``: as the younger API spells it, with custom tools.
+    """
     choice = fields.get("tool_choice")
     if choice is None:
         return ToolChoice()
@@ -260,14 +298,28 @@ def decode_tool_choice(fields: Fields, names: Sequence[str], *, flat: bool = Fal
         if function is None:
             raise shape.missing("function")
         return _checked(ToolChoice("named", (function.required_string("name"),)), names)
+    if kind == "mcp":
+        of_server = _of_server(shape, plan)
+        mode = "required" if shape.get("name") is None else "named"
+        return ToolChoice(mode, tuple(of_server))
     if kind == "allowed_tools":
-        return _checked(_allowed_tools(shape), names)
+        return _checked(_allowed_tools(shape, plan), names)
     if kind == "custom":
         raise unsupported("tool_choice", "a custom tool")
     raise shape.wrong("type", "function or allowed_tools")
 
 
-def _allowed_tools(shape: Fields) -> ToolChoice:
+def _of_server(shape: Fields, plan: McpPlan | None) -> list[str]:
+    """The tools of an MCP server, or the one of them, that a choice names."""
+    label, name = shape.required_string("server_label"), shape.string("name")
+    names = plan.names_of(label, name) if plan else []
+    if not names:
+        what = f"the MCP server {label!r}" if name is None else f"{name!r} of the MCP server {label!r}"
+        raise InvalidRequestError(f"`{shape.path}` names {what}, which has no tool for this request.", shape.path)
+    return names
+
+
+def _allowed_tools(shape: Fields, plan: McpPlan | None) -> ToolChoice:
     # The API nests the list under the type's own name; its younger sibling does not.
     allowed = shape.fields("allowed_tools") or shape
     mode = allowed.string("mode") or "auto"
@@ -276,7 +328,10 @@ def _allowed_tools(shape: Fields) -> ToolChoice:
     names: list[str] = []
     for i, entry in enumerate(allowed.items("tools") or []):
         tool = Fields(entry, f"{allowed.at('tools')}[{i}]")
-        names.append((tool.fields("function") or tool).required_string("name"))
+        if tool.get("type") == "mcp":
+            names += _of_server(tool, plan)
+        else:
+            names.append((tool.fields("function") or tool).required_string("name"))
     if not names:
         raise allowed.wrong("tools", "a list with at least one tool")
     return ToolChoice("required" if mode == "required" else "auto", tuple(names))

@@ -24,7 +24,7 @@ _ROLES: Mapping[str, Role] = {
     "function": "tool",
 }
 # The API's own name for text, and those of its younger sibling, which clients mix up.
-_TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
+TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 _MEDIA_PARTS = ("image_url", "input_image", "input_audio", "audio", "video_url", "file", "input_file")
 
 
@@ -85,10 +85,10 @@ def _content(message: Fields) -> tuple[tuple[str, ...], str | None]:
             continue
         fields = Fields(part, path)
         kind = fields.required_string("type")
-        if kind in _TEXT_PARTS:
-            text = fields.string(_TEXT_PARTS[kind])
+        if kind in TEXT_PARTS:
+            text = fields.string(TEXT_PARTS[kind])
             if text is None:
-                raise fields.missing(_TEXT_PARTS[kind])
+                raise fields.missing(TEXT_PARTS[kind])
             parts.append(text)
         elif kind == "thinking":
             thoughts.append(_thinking(fields))

@@ -17,7 +17,6 @@ from typing import Any
 
 from unspool.events import (
     ContentDelta,
-    Event,
     Finish,
     FinishReason,
     ReasoningDelta,
@@ -29,6 +28,7 @@ from unspool.events import (
 from unspool.message import Message
 from unspool.surfaces.encoding import encode
 from unspool.surfaces.errors import openai_error
+from unspool.surfaces.server_events import AnyEvent, LoopLimit, ServerCallResult
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """Reasoning is not in OpenAI's API; clients look for it under one of these names, so both are sent."""
@@ -65,6 +65,31 @@ def usage_object(usages: Sequence[Usage]) -> dict[str, Any]:
     }
 
 
+def server_side(events: Iterable[AnyEvent]) -> dict[str, Any]:
+    """What the server did for a message, in fields of our own: the API has none, and takes a call for the
+    client's.
+
+    ``mcp_calls`` are the calls that the server ran, ``mcp_limit`` the limit that ended this.
+    """
+    calls: list[dict[str, Any]] = []
+    fields: dict[str, Any] = {}
+    for event in events:
+        if type(event) is ServerCallResult:
+            calls.append(
+                {
+                    "id": event.call.id,
+                    "server_label": event.call.server,
+                    "name": event.call.name,
+                    "arguments": event.arguments or "{}",
+                    "output": event.text if event.error is None else None,
+                    "error": event.error,
+                }
+            )
+        elif type(event) is LoopLimit:
+            fields["mcp_limit"] = event.reason
+    return {"mcp_calls": calls, **fields} if calls else fields
+
+
 def completion(
     messages: Sequence[Message],
     *,
@@ -73,8 +98,12 @@ def completion(
     model: str,
     include_reasoning: bool = True,
     reasoning_fields: Sequence[str] = REASONING_FIELDS,
+    done: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The whole response of a request that did not stream; one message per choice."""
+    """The whole response of a request that did not stream; one message per choice.
+
+    ``done`` is what the server did for it (:func:`server_side`).
+    """
     return {
         "id": completion_id,
         "object": "chat.completion",
@@ -83,7 +112,7 @@ def completion(
         "choices": [
             {
                 "index": index,
-                "message": _message(message, reasoning_fields if include_reasoning else ()),
+                "message": {**_message(message, reasoning_fields if include_reasoning else ()), **(done or {})},
                 "logprobs": None,
                 "finish_reason": finish_reason(message.finish_reason, len(message.tool_calls)),
             }
@@ -94,7 +123,7 @@ def completion(
 
 
 def _message(message: Message, reasoning_fields: Sequence[str]) -> dict[str, Any]:
-    body: dict[str, Any] = {"role": "assistant", "content": message.content, "refusal": None}
+    body: dict[str, Any] = {"role": "assistant", "content": message.content, "refusal": None, "annotations": []}
     if message.reasoning is not None:
         body.update(dict.fromkeys(reasoning_fields, message.reasoning))
     if message.tool_calls:
@@ -113,6 +142,7 @@ class _Choice:
     """How far one choice has come.
 
     ``calls`` maps an open call to the start of its next chunk; ``bare`` are open calls without arguments.
+    ``server`` is what the server said of its own tools.
     """
 
     __slots__ = (
@@ -124,6 +154,7 @@ class _Choice:
         "finished",
         "opened",
         "reasoning",
+        "server",
         "started",
         "usage",
     )
@@ -136,6 +167,7 @@ class _Choice:
         self.started: dict[int, int] = {}
         self.calls: dict[int, bytes] = {}
         self.bare: set[int] = set()
+        self.server: list[AnyEvent] = []
         self.complete = 0
         self.finished = False
         self.usage: Usage | None = None
@@ -167,7 +199,7 @@ class ChatStream:
         self._include_usage = include_usage
         self._ended = False
 
-    def write(self, index: int, events: Iterable[Event]) -> bytes:
+    def write(self, index: int, events: Iterable[AnyEvent]) -> bytes:
         """The frames for the next events of choice ``index``; empty if there is nothing to say."""
         choice = self._choices[index]
         frames: list[bytes] = []
@@ -195,6 +227,8 @@ class ChatStream:
                 frames.append(self._end_call(choice, event.index))
             elif type(event) is Finish:
                 frames.append(self._finish(index, choice, event))
+            elif type(event) is ServerCallResult or type(event) is LoopLimit:
+                choice.server.append(event)
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
     def close(self) -> bytes:
@@ -280,4 +314,5 @@ class ChatStream:
         choice.finished = True
         choice.usage = event.usage
         reason = encode(finish_reason(event.reason, choice.complete))
-        return opening + choice.delta + b'},"finish_reason":' + reason + b"}]}\n\n"
+        done = encode(server_side(choice.server))[1:]
+        return opening + choice.delta + done + b',"finish_reason":' + reason + b"}]}\n\n"

@@ -37,6 +37,11 @@ class Turn:
         return "\n".join(self.parts) if self.parts else None
 
 
+def as_error(text: str) -> str:
+    """The result of a call that failed, marked as such: chat templates have no other place for it."""
+    return text if text.lower().startswith("error") else f"Error: {text}".rstrip()
+
+
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
     """Whether calls may or must be made. ``names`` limits them to these tools (``None``: all)."""

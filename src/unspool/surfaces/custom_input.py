@@ -23,16 +23,16 @@ _CHARACTERS = re.compile(
 )
 
 
-def as_function(name: str, description: str | None) -> dict[str, Any]:
-    """The OpenAI function tool that stands for a custom tool."""
+def as_function(name: str, description: str | None, expression: str | None = None) -> dict[str, Any]:
+    """The OpenAI function tool that stands for a custom tool; ``expression`` is what its whole text must match."""
+    text = {"type": "string"} if expression is None else {"type": "string", "pattern": f"^(?:{expression})$"}
     function: dict[str, Any] = {
         "name": name,
-        "parameters": {
-            "type": "object",
-            "properties": {PARAMETER: {"type": "string"}},
-            "required": [PARAMETER],
-        },
+        "parameters": {"type": "object", "properties": {PARAMETER: text}, "required": [PARAMETER]},
     }
+    if expression is not None:
+        function["parameters"]["additionalProperties"] = False
+        function["strict"] = True
     if description is not None:
         function["description"] = description
     return {"type": "function", "function": function}

@@ -8,7 +8,7 @@ this surface is ``messages_writer``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,8 @@ from unspool.surfaces.chat import decode_replay
 from unspool.surfaces.conversation import Conversation, ToolChoice
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields
+from unspool.surfaces.mcp_plan import McpPlan, Offer, ServerEntry, exposed_name, make_plan, with_paths, with_plan
+from unspool.surfaces.messages_mcp import decode_servers, read_toolset
 from unspool.surfaces.messages_turns import decode_turns
 from unspool.surfaces.output_format import OutputFormat, read_response_format
 from unspool.surfaces.reasoning import ReasoningOptions, decode_reasoning
@@ -41,10 +43,9 @@ IGNORED = frozenset(
         "workspace_id",
     }
 )
-# Each of these is run or kept by the API's own servers; leaving one out would break a promise.
+# What is run by the API's own servers; leaving it out would break a promise.
 REFUSED = {
     "container": "code execution in a container",
-    "mcp_servers": "calling MCP servers",
 }
 
 
@@ -55,7 +56,7 @@ class MessagesRequest:
     ``model`` is ``None`` when the client left it out. ``output`` is what the text is held to, and
     ``reasoning_budget`` the most tokens of thinking (``None``: any number). ``show_thinking`` false keeps the text
     of thinking blocks back. ``replay`` names the recording that must answer (``metadata.replay``; only the replay
-    engine reads it).
+    engine reads it). ``mcp`` are the tools that the server itself runs.
     """
 
     model: str | None
@@ -66,6 +67,7 @@ class MessagesRequest:
     stream: bool = False
     show_thinking: bool = True
     replay: str | None = None
+    mcp: McpPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +78,34 @@ class CountRequest:
     conversation: Conversation
 
 
-def decode(body: object) -> MessagesRequest:
-    """Reads a request body; raises :class:`InvalidRequestError` naming the field that is wrong."""
+def decode(body: object, offer: Offer | None = None) -> MessagesRequest:
+    """Reads a request body; raises :class:`InvalidRequestError` naming the field that is wrong.
+
+    ``offer`` are the tools of MCP servers that there are for requests.
+    """
     fields = Fields(body)
     reasoning = _reasoning(fields)
+    conversation, plan = _conversation(fields, reasoning, offer)
     request = MessagesRequest(
         model=fields.string("model") or None,
-        conversation=_conversation(fields, reasoning),
+        conversation=conversation,
         sampling=_sampling(fields),
         output=_output(fields),
         reasoning_budget=reasoning.budget,
         stream=fields.boolean("stream") or False,
         show_thinking=reasoning.shown,
         replay=decode_replay(fields),
+        mcp=plan,
     )
     _check_rest(fields)
     return request
 
 
-def decode_count(body: object) -> CountRequest:
+def decode_count(body: object, offer: Offer | None = None) -> CountRequest:
     """Reads the body of a request that only asks how long its prompt is; raises as :func:`decode` does."""
     fields = Fields(body)
-    request = CountRequest(fields.string("model") or None, _conversation(fields, _reasoning(fields)))
+    conversation, _ = _conversation(fields, _reasoning(fields), offer)
+    request = CountRequest(fields.string("model") or None, conversation)
     _output(fields)
     _check_rest(fields)
     return request
@@ -108,13 +116,17 @@ def _check_rest(fields: Fields) -> None:
     fields.report_unread(IGNORED)
 
 
-def _conversation(fields: Fields, reasoning: ReasoningOptions) -> Conversation:
-    turns = decode_turns(fields)
-    tools = tuple(_tool(Fields(tool, f"tools[{i}]")) for i, tool in enumerate(fields.items("tools") or []))
+def _conversation(
+    fields: Fields, reasoning: ReasoningOptions, offer: Offer | None
+) -> tuple[Conversation, McpPlan | None]:
+    """The conversation, and those of its tools that the server itself runs."""
+    catalogue = offer.catalogue if offer else None
+    turns = decode_turns(fields, lambda server, name: exposed_name(catalogue, server, name))
+    tools, paths, plan = _tools(fields, offer)
     choice, parallel = _tool_choice(fields, [tool["function"]["name"] for tool in tools])
     # A last message of the assistant is the beginning of the answer.
     continue_final = turns[-1].role == "assistant" and not turns[-1].tool_calls
-    return Conversation(
+    conversation = Conversation(
         turns=turns,
         tools=tools,
         tool_choice=choice,
@@ -122,8 +134,35 @@ def _conversation(fields: Fields, reasoning: ReasoningOptions) -> Conversation:
         template_kwargs=reasoning.template_kwargs,
         continue_final=continue_final,
         add_generation_prompt=not continue_final,
-        schema_paths=tuple(f"tools[{i}].input_schema" for i in range(len(tools))),
+        schema_paths=paths,
     )
+    return conversation, plan
+
+
+def _tools(
+    fields: Fields, offer: Offer | None
+) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...], McpPlan | None]:
+    """The tools of a conversation, where their schemas are, and those that the server itself runs."""
+    paths: list[str] = []
+    servers = decode_servers(fields, offer)
+    toolsets: list[ServerEntry] = []
+    tools: list[Mapping[str, Any]] = []
+    for i, entry in enumerate(fields.items("tools") or []):
+        tool = Fields(entry, f"tools[{i}]")
+        if tool.get("type") == "mcp_toolset":
+            toolsets.append(read_toolset(tool))
+        else:
+            tools.append(_tool(tool))
+            paths.append(tool.at("input_schema"))
+    # A toolset says more of a server than the list of servers.
+    labels = {toolset.label for toolset in toolsets}
+    entries = [*(server for server in servers if server.label not in labels), *toolsets]
+    choice = fields.fields("tool_choice")
+    wants_none = choice is not None and choice.get("type") == "none"
+    plan = make_plan(
+        entries, None if wants_none and not entries else offer, {tool["function"]["name"] for tool in tools}
+    )
+    return with_plan(tools, plan), with_paths(paths, plan), plan
 
 
 def _sampling(fields: Fields) -> Sampling:
@@ -174,7 +213,7 @@ def _tool(tool: Fields) -> Mapping[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _tool_choice(fields: Fields, names: list[str]) -> tuple[ToolChoice, bool]:
+def _tool_choice(fields: Fields, names: Sequence[str]) -> tuple[ToolChoice, bool]:
     """The choice, and whether several calls may be made at once."""
     shape = fields.fields("tool_choice")
     if shape is None:

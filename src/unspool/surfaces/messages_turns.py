@@ -8,18 +8,27 @@ other surfaces, so the same conversation gets the same prompt.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from unspool.message import ToolCall
-from unspool.surfaces.conversation import Turn
+from unspool.surfaces.conversation import Turn, as_error
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields
+from unspool.surfaces.mcp_plan import exposed_name
 
 _MEDIA = ("image", "document", "search_result", "container_upload")
 _BILLING_HEADER = "x-anthropic-billing-header"
 
 
-def decode_turns(body: Fields) -> tuple[Turn, ...]:
+Named: TypeAlias = Callable[[str, str], str]
+"""The name by which the model knows a tool of an MCP server, from the server's name and the tool's name there."""
+
+
+def decode_turns(
+    body: Fields, named: Named = lambda server, name: exposed_name(None, server, name)
+) -> tuple[Turn, ...]:
     """The turns of a request; :class:`InvalidRequestError` names what is wrong where.
 
     All system texts become one turn at the start, because most templates take no other. Messages of one role in a
@@ -38,7 +47,7 @@ def decode_turns(body: Fields) -> tuple[Turn, ...]:
         elif role == "user":
             turns += _user(fields)
         elif role == "assistant":
-            turns.append(_assistant(fields))
+            turns += _assistant(fields, named)
         else:
             raise fields.wrong("role", "user, assistant or system")
     if not turns:
@@ -130,9 +139,7 @@ def _tool_result(block: Fields) -> Turn:
     else:
         parts = _texts(block, "content")
     if block.boolean("is_error"):
-        # Chat templates have no other place for it.
-        first = parts[0] if parts else ""
-        parts[:1] = [first if first.lower().startswith("error") else f"Error: {first}".rstrip()]
+        parts[:1] = [as_error(parts[0] if parts else "")]
     return Turn("tool", tuple(parts), tool_call_id=block.required_string("tool_use_id"))
 
 
@@ -143,29 +150,51 @@ class _Said:
     texts: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
+    # Of calls that the server ran.
+    results: list[Turn] = field(default_factory=list)
+
+    def turns(self) -> Iterator[Turn]:
+        """The turn, and the results of its calls that are there already."""
+        # One text that a call or a thought divided, so nothing is put between its pieces.
+        text = "".join(self.texts)
+        yield Turn(
+            "assistant",
+            (text,) if text else (),
+            reasoning="".join(self.thoughts) or None,
+            tool_calls=tuple(self.calls),
+        )
+        yield from self.results
 
 
-def _assistant(message: Fields) -> Turn:
+def _assistant(message: Fields, named: Named) -> list[Turn]:
     content = message.get("content")
     if content is None:
         raise message.missing("content")
     if isinstance(content, str):
-        return Turn("assistant", (content,) if content else ())
+        return [Turn("assistant", (content,) if content else ())]
+    turns: list[Turn] = []
+    blocks = _blocks(message, "content")
+    answered = {block.get("tool_use_id") for block in blocks if block.get("type") == "mcp_tool_result"}
     said = _Said()
-    for block in _blocks(message, "content"):
-        _say(said, block)
-    # One text that a call or a thought divided, so nothing is put between its pieces.
-    text = "".join(said.texts)
-    return Turn(
-        "assistant",
-        (text,) if text else (),
-        reasoning="".join(said.thoughts) or None,
-        tool_calls=tuple(said.calls),
-    )
+    for block in blocks:
+        kind = block.required_string("type")
+        if kind == "mcp_tool_result":
+            said.results.append(_tool_result(block))
+            continue
+        if said.results:
+            # What stands behind results was written when the model had read them.
+            turns += said.turns()
+            said = _Said()
+        if kind != "mcp_tool_use":
+            _say(said, block, kind)
+        elif block.required_string("id") in answered:
+            # A call without a result never ran: the message was cut there.
+            name = named(block.string("server_name") or "", block.required_string("name"))
+            said.calls.append(ToolCall(block.body["id"], name, _arguments(block)))
+    return [*turns, *said.turns()]
 
 
-def _say(said: _Said, block: Fields) -> None:
-    kind = block.required_string("type")
+def _say(said: _Said, block: Fields, kind: str) -> None:
     if kind == "text":
         said.texts.append(_text(block))
     elif kind == "thinking":

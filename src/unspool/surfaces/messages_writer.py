@@ -20,7 +20,6 @@ from typing import Any, Literal, TypeAlias
 
 from unspool.events import (
     ContentDelta,
-    Event,
     Finish,
     FinishReason,
     ReasoningDelta,
@@ -31,12 +30,24 @@ from unspool.events import (
 )
 from unspool.surfaces.encoding import embed, encode
 from unspool.surfaces.errors import messages_error
+from unspool.surfaces.server_events import (
+    AnyEvent,
+    LoopLimit,
+    ServerCallDelta,
+    ServerCallEnd,
+    ServerCallResult,
+    ServerCallStart,
+)
 
-Kind: TypeAlias = Literal["thinking", "text", "tool_use"]
+Kind: TypeAlias = Literal["thinking", "text", "tool_use", "mcp_tool_use"]
+Call: TypeAlias = ToolCallStart | ServerCallStart
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 """May be written at any time between the first event and the last."""
 
+# The API's description demands these fields, too; its own servers' machinery is behind them.
+_NOT_HERE = {"stop_details": None, "container": None}
+_NOT_COUNTED = {"cache_creation": None, "inference_geo": None, "service_tier": "standard"}
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _END_DELTA = b"}}\n\n"
 _STARTS: Mapping[Kind, bytes] = {
@@ -47,14 +58,18 @@ _DELTAS: Mapping[Kind, bytes] = {
     "text": b'{"type":"text_delta","text":',
     "thinking": b'{"type":"thinking_delta","thinking":',
     "tool_use": b'{"type":"input_json_delta","partial_json":',
+    "mcp_tool_use": b'{"type":"input_json_delta","partial_json":',
 }
 
 
-def stop_reason(reason: FinishReason, complete_calls: int, stop_sequence: str | None = None) -> str:
+def stop_reason(
+    reason: FinishReason, complete_calls: int, stop_sequence: str | None = None, *, paused: bool = False
+) -> str:
     """The API's word for why a message ended.
 
     A token limit wins over calls, because clients take a cut call for a whole one unless they are told; calls win
-    over a stop string, because clients run them only when they are told.
+    over a stop string, because clients run them only when they are told. ``paused``: the server has called tools
+    as often as it may, and goes on when it gets the message back.
     """
     if reason == "length":
         return "max_tokens"
@@ -62,6 +77,8 @@ def stop_reason(reason: FinishReason, complete_calls: int, stop_sequence: str | 
         return "refusal"
     if complete_calls:
         return "tool_use"
+    if paused:
+        return "pause_turn"
     return "end_turn" if stop_sequence is None else "stop_sequence"
 
 
@@ -73,6 +90,7 @@ def usage_object(usage: Usage) -> dict[str, Any]:
         "cache_read_input_tokens": usage.cached_tokens,
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
+        "server_tool_use": None,
     }
 
 
@@ -82,13 +100,17 @@ class _Blocks(ABC):
     def __init__(self) -> None:
         self.finish: Finish | None = None
         self.complete = 0
+        self.paused = False
         self._kind: Kind | None = None
-        self._call = -1
+        self._call = self._server_call = -1
         self._bare = False
-        # Started calls; true while all of their arguments were taken and their end has not come.
-        self._calls: dict[int, bool] = {}
+        # Started calls, while all of their arguments were taken and their end has not come.
+        self._calls: dict[int, ToolCallStart | None] = {}
+        # The server's own calls: those that have begun, and those that are whole and have no result yet.
+        self._server_calls: dict[int, ServerCallStart] = {}
+        self._waiting: dict[int, ServerCallStart] = {}
 
-    def take(self, events: Iterable[Event]) -> None:
+    def take(self, events: Iterable[AnyEvent]) -> None:
         """The next events."""
         # Deltas come first and are compared by exact type: this loop runs once per token.
         for event in events:
@@ -109,12 +131,32 @@ class _Blocks(ABC):
             elif type(event) is Finish:
                 self.close_block()
                 self.finish = event
+            else:
+                self._of_server(event)
+
+    def _of_server(self, event: AnyEvent) -> None:
+        """What the server says of its own tools."""
+        if type(event) is ServerCallDelta:
+            if event.index == self._server_call and event.arguments:
+                self._bare = False
+                self._piece(event.arguments)
+        elif type(event) is ServerCallStart:
+            self._start_server_call(event)
+        elif type(event) is ServerCallEnd:
+            self._end_server_call(event.index)
+        elif type(event) is ServerCallResult:
+            call = self._waiting.pop(event.index, None)
+            if call is not None:
+                self.close_block()
+                self._answered(call, event)
+        elif type(event) is LoopLimit:
+            self.paused = not event.answered
 
     def close_block(self) -> None:
         """Closes the open block, if there is one."""
         if self._kind is not None:
             self._closed(self._kind)
-            self._kind, self._call = None, -1
+            self._kind, self._call, self._server_call = None, -1, -1
 
     def _more(self, kind: Kind, text: str) -> None:
         if self._kind != kind:
@@ -128,7 +170,7 @@ class _Blocks(ABC):
             return
         self.close_block()
         self._kind, self._call, self._bare = "tool_use", event.index, True
-        self._calls[event.index] = True
+        self._calls[event.index] = event
         self._opened("tool_use", event)
 
     def _arguments(self, event: ToolCallDelta) -> None:
@@ -139,22 +181,40 @@ class _Blocks(ABC):
             self._piece(event.arguments)
         elif event.index in self._calls:
             # Its block can't be opened again, and without this piece the call is another one.
-            self._calls[event.index] = False
+            self._calls[event.index] = None
 
     def _end_call(self, index: int) -> None:
-        if not self._calls.get(index):
+        start = self._calls.get(index)
+        if start is None:
             return
-        self._calls[index] = False
+        self._calls[index] = None
         self.complete += 1
         if index == self._call:
             if self._bare:
                 # "" is not JSON, and many clients parse whatever the deltas add up to.
                 self._piece("{}")
             self.close_block()
-        self._completed(index)
+        self._completed(start)
+
+    def _start_server_call(self, event: ServerCallStart) -> None:
+        if event.index in self._server_calls or not event.id or not event.name:
+            return
+        self.close_block()
+        self._server_calls[event.index] = event
+        self._kind, self._server_call, self._bare = "mcp_tool_use", event.index, True
+        self._opened("mcp_tool_use", event)
+
+    def _end_server_call(self, index: int) -> None:
+        if index != self._server_call:
+            return
+        if self._bare:
+            self._piece("{}")
+        self.close_block()
+        call = self._waiting[index] = self._server_calls[index]
+        self._completed(call)
 
     @abstractmethod
-    def _opened(self, kind: Kind, call: ToolCallStart | None) -> None: ...
+    def _opened(self, kind: Kind, call: Call | None) -> None: ...
 
     @abstractmethod
     def _piece(self, text: str) -> None: ...
@@ -163,8 +223,12 @@ class _Blocks(ABC):
     def _closed(self, kind: Kind) -> None: ...
 
     @abstractmethod
-    def _completed(self, index: int) -> None:
+    def _completed(self, call: Call) -> None:
         """A call turned out to be whole; its block is closed."""
+
+    @abstractmethod
+    def _answered(self, call: ServerCallStart, result: ServerCallResult) -> None:
+        """What came of one of the server's own calls, between two blocks."""
 
 
 class _Signature:
@@ -205,7 +269,7 @@ class MessageStream(_Blocks):
         self._started = False
         self._ended = False
 
-    def write(self, events: Iterable[Event]) -> bytes:
+    def write(self, events: Iterable[AnyEvent]) -> bytes:
         """The frames for the next events; the first call opens the message."""
         if self._ended:
             return b""
@@ -243,7 +307,8 @@ class MessageStream(_Blocks):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": usage_object(self._prompt),
+            **_NOT_HERE,
+            "usage": {**usage_object(self._prompt), **_NOT_COUNTED},
         }
         self._event("message_start", b'"message":' + encode(message))
         self._frames.append(PING)
@@ -256,7 +321,7 @@ class MessageStream(_Blocks):
         kind = name.encode()
         self._frames.append(b"event: " + kind + b'\ndata: {"type":"' + kind + b'",' + fields + b"}\n\n")
 
-    def _opened(self, kind: Kind, call: ToolCallStart | None) -> None:
+    def _opened(self, kind: Kind, call: Call | None) -> None:
         self._index += 1
         number = b'"index":%d,' % self._index
         self._delta = b'event: content_block_delta\ndata: {"type":"content_block_delta",' + number + b'"delta":'
@@ -264,7 +329,7 @@ class MessageStream(_Blocks):
         self._event("content_block_start", number + b'"content_block":' + block)
         if kind == "thinking":
             self._signature = _Signature()
-        if kind == "tool_use":
+        if call is not None:
             self._frames.append(self._delta + _DELTAS[kind] + b'""' + _END_DELTA)
         self._delta += _DELTAS[kind]
 
@@ -275,8 +340,14 @@ class MessageStream(_Blocks):
                 return
         self._frames.append(self._delta + encode(text) + _END_DELTA)
 
-    def _completed(self, index: int) -> None:
+    def _completed(self, call: Call) -> None:
         """Nothing is left to write."""
+
+    def _answered(self, call: ServerCallStart, result: ServerCallResult) -> None:
+        self._index += 1
+        number = b'"index":%d' % self._index
+        self._event("content_block_start", number + b',"content_block":' + encode(_result_block(call, result)))
+        self._event("content_block_stop", number)
 
     def _closed(self, kind: Kind) -> None:
         number = b'"index":%d' % self._index
@@ -288,14 +359,17 @@ class MessageStream(_Blocks):
 
 @dataclass(slots=True)
 class _Block:
-    """A block of a whole message; ``complete`` is about calls."""
+    """A block of a whole message; ``complete`` is about calls, ``result`` is a call's, as a block of its own."""
 
-    kind: Kind
-    call: ToolCallStart | None
+    kind: Kind | None
+    call: Call | None = None
     pieces: list[str] = field(default_factory=list)
     complete: bool = False
+    result: dict[str, Any] | None = None
 
     def encoded(self, *, show_thinking: bool) -> bytes:
+        if self.result is not None:
+            return encode(self.result)
         text = "".join(self.pieces)
         if self.call is not None:
             return _call_head(self.call) + b',"input":' + embed(text) + b"}"
@@ -314,7 +388,7 @@ class _Gathered(_Blocks):
         super().__init__()
         self.blocks: list[_Block] = []
 
-    def _opened(self, kind: Kind, call: ToolCallStart | None) -> None:
+    def _opened(self, kind: Kind, call: Call | None) -> None:
         self.blocks.append(_Block(kind, call))
 
     def _piece(self, text: str) -> None:
@@ -323,14 +397,17 @@ class _Gathered(_Blocks):
     def _closed(self, kind: Kind) -> None:
         """Nothing to write."""
 
-    def _completed(self, index: int) -> None:
+    def _completed(self, call: Call) -> None:
         for block in self.blocks:
-            if block.call is not None and block.call.index == index:
+            if block.call is call:
                 block.complete = True
+
+    def _answered(self, call: ServerCallStart, result: ServerCallResult) -> None:
+        self.blocks.append(_Block(None, result=_result_block(call, result)))
 
 
 def message(
-    events: Iterable[Event],
+    events: Iterable[AnyEvent],
     *,
     message_id: str,
     model: str,
@@ -347,24 +424,38 @@ def message(
     blocks = [
         block.encoded(show_thinking=show_thinking)
         for block in gathered.blocks
-        if block.kind != "tool_use" or block.complete
+        if block.call is None or block.complete
     ]
     head = encode({"id": message_id, "type": "message", "role": "assistant", "model": model})
-    end = encode(_ending(gathered, stop_sequence))
+    ending = _ending(gathered, stop_sequence)
+    end = encode({**ending, "usage": {**ending["usage"], **_NOT_COUNTED}})
     return head[:-1] + b',"content":[' + b",".join(blocks) + b"]," + end[1:]
 
 
-def _call_head(call: ToolCallStart) -> bytes:
+def _call_head(call: Call) -> bytes:
     """The start of a call's block, up to its input."""
-    return encode({"type": "tool_use", "id": call.id, "name": call.name})[:-1]
+    if isinstance(call, ServerCallStart):
+        named = {"type": "mcp_tool_use", "id": call.id, "name": call.name, "server_name": call.server}
+        return encode(named)[:-1]
+    return encode({"type": "tool_use", "id": call.id, "name": call.name, "caller": {"type": "direct"}})[:-1]
+
+
+def _result_block(call: ServerCallStart, result: ServerCallResult) -> dict[str, Any]:
+    return {
+        "type": "mcp_tool_result",
+        "tool_use_id": call.id,
+        "is_error": result.error is not None,
+        "content": [{"type": "text", "text": result.text}],
+    }
 
 
 def _ending(blocks: _Blocks, stop_sequence: str | None) -> dict[str, Any]:
     """Why a message ended, and its token counts."""
     finish = blocks.finish or Finish("stop")
-    reason = stop_reason(finish.reason, blocks.complete, stop_sequence)
+    reason = stop_reason(finish.reason, blocks.complete, stop_sequence, paused=blocks.paused)
     return {
         "stop_reason": reason,
         "stop_sequence": stop_sequence if reason == "stop_sequence" else None,
+        **_NOT_HERE,
         "usage": usage_object(finish.usage or Usage()),
     }

@@ -49,8 +49,9 @@ def decode_output_format(body: Fields) -> OutputFormat | None:
     if outputs is not None and outputs.body:
         found.append(("structured_outputs", _structured_outputs(outputs)))
     for name, read in _FIELDS.items():
-        # An empty one is how clients spell that there is none.
-        if body.get(name) not in (None, "", [], {}, False):
+        value = body.get(name)
+        # 0 is no false.
+        if not any(value == empty and type(value) is type(empty) for empty in (None, *_EMPTY[read])):
             found.append((name, read(body, name)))
     if len(found) > 1:
         raise _twice(found[0][0], found[1][0])
@@ -120,6 +121,14 @@ _FIELDS: Mapping[str, Callable[[Fields, str], OutputFormat]] = {
     "grammar": _grammar,
 }
 """Fields of the request itself: vLLM's older ones, then those of SGLang and llama.cpp."""
+
+_EMPTY: Mapping[Callable[[Fields, str], OutputFormat], tuple[object, ...]] = {
+    _schema: ("", {}, False),
+    _regex: ("",),
+    _choice: ([],),
+    _grammar: ("",),
+}
+"""How clients spell that there is none."""
 
 _STRUCTURED: Mapping[str, Callable[[Fields, str], OutputFormat]] = {
     "json": _schema,

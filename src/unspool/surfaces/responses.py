@@ -15,26 +15,37 @@ from typing import Any
 
 from unspool.engines.base import Sampling
 from unspool.surfaces import custom_input
-from unspool.surfaces.chat import decode_sampling, decode_tool_choice
+from unspool.surfaces.chat import decode_sampling, decode_tool_choice, unasked
 from unspool.surfaces.conversation import Conversation, ToolChoice
+from unspool.surfaces.custom_grammar import custom_format
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.fields import Fields, show
+from unspool.surfaces.mcp_plan import (
+    McpPlan,
+    Offer,
+    ServerEntry,
+    exposed_name,
+    make_plan,
+    read_entry,
+    with_paths,
+    with_plan,
+)
 from unspool.surfaces.output_format import OutputFormat, decode_output_format, read_response_format
 from unspool.surfaces.reasoning import EFFORTS, decode_reasoning
-from unspool.surfaces.responses_items import Item, decode_items, text_item, turns_of
+from unspool.surfaces.responses_items import Item, decode_items, text_item, turns_of, without_old_reasoning
 from unspool.surfaces.responses_writer import Style
 
 log = logging.getLogger(__name__)
 
 MAX_METADATA = 16
 SUMMARIES = ("auto", "concise", "detailed")
+CONTEXTS = ("auto", "current_turn", "all_turns")
 REASONING_INCLUDE = "reasoning.encrypted_content"
 
 # Clients send these by default, and nothing is lost without them.
 IGNORED = frozenset(
     {
         "client_metadata",
-        "max_tool_calls",
         "moderation",
         "prompt_cache_key",
         "prompt_cache_options",
@@ -60,8 +71,10 @@ class ResponsesRequest:
 
     ``items`` are the input, ``previous`` and ``conversation_id`` name what comes before it. ``output`` is what the
     text is held to, ``reasoning_budget`` the most reasoning tokens (``None``: any number). ``style`` is how the
-    answer is written, ``echo`` the part of the response that repeats the request. ``replay`` names the recording
-    that must answer (``metadata.replay``; only the replay engine reads it).
+    answer is written, ``echo`` the part of the response that repeats the request. ``this_turn_only`` leaves
+    reasoning of finished turns out of the prompt; otherwise the chat template decides. ``replay`` names the
+    recording that must answer (``metadata.replay``; only the replay engine reads it). ``mcp`` are the tools that
+    the server itself runs, as often as ``max_tool_calls`` (``None``: any number).
     """
 
     model: str | None
@@ -81,18 +94,25 @@ class ResponsesRequest:
     conversation_id: str | None = None
     store: bool = True
     stream: bool = False
+    this_turn_only: bool = False
     replay: str | None = None
+    mcp: McpPlan | None = None
+    max_tool_calls: int | None = None
 
     def conversation(self, history: Iterable[Item] = ()) -> Conversation:
         """Everything the prompt is made of, once references among the items are resolved.
 
         Instructions are those of this request: an earlier response's are not carried over.
         """
-        turns = turns_of([*self.instructions, *history, *self.items])
+        catalogue = self.mcp.catalogue if self.mcp else None
+        turns = turns_of(
+            [*self.instructions, *history, *self.items],
+            lambda server, name: exposed_name(catalogue, server, name),
+        )
         if not turns:
             raise InvalidRequestError("`input` is empty, and there is nothing before it to answer.", "input")
         return Conversation(
-            turns=turns,
+            turns=without_old_reasoning(turns) if self.this_turn_only else turns,
             tools=self.tools,
             tool_choice=self.tool_choice,
             parallel_tool_calls=self.parallel_tool_calls,
@@ -101,10 +121,26 @@ class ResponsesRequest:
         )
 
 
-def decode(body: object) -> ResponsesRequest:
-    """Reads a request body; raises :class:`InvalidRequestError` naming the field that is wrong."""
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a request goes on from: an earlier response, a conversation, or nothing."""
+
+    previous: str | None = None
+    conversation_id: str | None = None
+
+
+def decode_before(body: object) -> Before:
+    """What a request goes on from, which is looked for before anything else; raises as :func:`decode` does."""
+    return Before(*_before(Fields(body)))
+
+
+def decode(body: object, offer: Offer | None = None) -> ResponsesRequest:
+    """Reads a request body; raises :class:`InvalidRequestError` naming the field that is wrong.
+
+    ``offer`` are the tools of MCP servers that there are for requests.
+    """
     fields = Fields(body)
-    tools, paths, shown, custom = _tools(fields)
+    tools, paths, shown, custom, plan = _tools(fields, offer)
     names = [tool["function"]["name"] for tool in tools]
     reasoning = decode_reasoning(fields)
     previous, conversation_id = _before(fields)
@@ -118,7 +154,7 @@ def decode(body: object) -> ResponsesRequest:
         sampling=sampling,
         tools=tools,
         schema_paths=paths,
-        tool_choice=decode_tool_choice(fields, names, flat=True),
+        tool_choice=decode_tool_choice(fields, names, flat=True, plan=plan),
         parallel_tool_calls=fields.boolean("parallel_tool_calls") is not False,
         template_kwargs=reasoning.template_kwargs,
         style=Style(
@@ -134,7 +170,10 @@ def decode(body: object) -> ResponsesRequest:
         conversation_id=conversation_id,
         store=store,
         stream=fields.boolean("stream") or False,
+        this_turn_only=_context(fields) == "current_turn",
         replay=metadata.get("replay") or None,
+        mcp=plan,
+        max_tool_calls=fields.integer("max_tool_calls", 0, 2**31 - 1),
     )
     _refuse(fields)
     fields.report_unread(IGNORED)
@@ -214,6 +253,15 @@ def decode_metadata(fields: Fields) -> dict[str, str]:
     return metadata
 
 
+def _context(fields: Fields) -> str | None:
+    """Which turns' reasoning the model is shown."""
+    reasoning = fields.fields("reasoning")
+    context = reasoning.string("context") if reasoning else None
+    if reasoning is not None and context not in (None, *CONTEXTS):
+        raise reasoning.wrong("context", f"one of {', '.join(CONTEXTS)}")
+    return context
+
+
 def _summary(fields: Fields) -> str | None:
     reasoning = fields.fields("reasoning")
     if reasoning is None:
@@ -235,13 +283,16 @@ def _include(fields: Fields) -> list[str]:
     return include
 
 
-Tools = tuple[tuple[Mapping[str, Any], ...], tuple[str, ...], list[Mapping[str, Any]], frozenset[str]]
+Tools = tuple[
+    tuple[Mapping[str, Any], ...], tuple[str, ...], list[Mapping[str, Any]], frozenset[str], McpPlan | None
+]
 
 
-def _tools(fields: Fields) -> Tools:
-    """The tools as functions, where their parameters are, the tools as the response repeats them, and the names of
-    the custom ones among them.
+def _tools(fields: Fields, offer: Offer | None) -> Tools:
+    """The tools as functions, where their parameters are, the tools as the response repeats them, the names of the
+    custom ones among them, and those that the server itself runs.
     """
+    entries: list[ServerEntry] = []
     functions: list[Mapping[str, Any]] = []
     paths: list[str] = []
     shown: list[Mapping[str, Any]] = []
@@ -255,15 +306,20 @@ def _tools(fields: Fields) -> Tools:
             function, repeated = _custom(tool)
             custom.add(repeated["name"])
         elif kind == "mcp":
-            raise unsupported(tool.path, "a tool of type 'mcp'")
+            # Whoever says nothing about approval is asked, in this API.
+            entries.append(read_entry(tool, offer, otherwise="ask"))
+            shown.append(entries[-1].echo)
+            continue
         else:
             # Some clients always send the tools of their vendor's servers, and go on without them.
             log.warning("%s is left out: tools of type %r don't run here", tool.path, kind)
             continue
         functions.append(function)
-        paths.append(tool.at("parameters"))
+        paths.append(tool.at("format" if kind == "custom" else "parameters"))
         shown.append(repeated)
-    return tuple(functions), tuple(paths), shown, frozenset(custom)
+    taken = {function["function"]["name"] for function in functions}
+    plan = make_plan(entries, unasked(fields, offer, entries), taken, on_failure="report")
+    return with_plan(functions, plan), with_paths(paths, plan), shown, frozenset(custom), plan
 
 
 def _function(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -282,12 +338,10 @@ def _function(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
 def _custom(tool: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
     name, description = tool.required_string("name"), tool.string("description")
     form = tool.fields("format")
-    kind = "text" if form is None else form.required_string("type")
-    if form is not None and kind != "text":
-        log.warning("%s of type %r is not enforced: the input may be any text", form.path, kind)
+    expression = None if form is None else custom_format(form)
     shown = tool.mapping("format") or {"type": "text"}
     repeated = {"type": "custom", "name": name, "description": description, "format": shown}
-    return custom_input.as_function(name, description), repeated
+    return custom_input.as_function(name, description, expression), repeated
 
 
 def _echo(
@@ -303,6 +357,7 @@ def _echo(
     verbosity = text.string("verbosity") if text else None
     if text is not None and verbosity not in (None, "low", "medium", "high"):
         raise text.wrong("verbosity", "one of low, medium, high")
+    user = fields.string("user")
     return {
         "background": False,
         "frequency_penalty": sampling.frequency_penalty,
@@ -324,7 +379,8 @@ def _echo(
         "top_logprobs": 0,
         "top_p": sampling.top_p,
         "truncation": "disabled",
-        "user": fields.string("user"),
+        # Unlike all others this one is never null.
+        **({} if user is None else {"user": user}),
     }
 
 

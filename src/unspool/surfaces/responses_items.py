@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from unspool.message import ToolCall
@@ -19,6 +19,8 @@ from unspool.surfaces import custom_input
 from unspool.surfaces.conversation import Role, Turn
 from unspool.surfaces.errors import unsupported
 from unspool.surfaces.fields import Fields
+from unspool.surfaces.mcp_plan import exposed_name
+from unspool.surfaces.responses_mcp import decode_mcp_item, denials, past_call
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +85,8 @@ def _decode(item: Fields) -> Item | None:
         return _reasoning(item)
     if kind == "item_reference":
         return {"type": kind, "id": item.required_string("id")}
-    if kind == "mcp_approval_response":
-        raise unsupported(item.path, "an answer to an approval request")
+    if kind.startswith("mcp_") and (known := decode_mcp_item(kind, item)) is not None:
+        return known
     # Conversations that began elsewhere have items of tools that only exist there.
     log.warning("Left out %s: an item of type %r", item.path, kind)
     return None
@@ -162,15 +164,18 @@ class _Answer:
     parts: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
+    results: list[Turn] = field(default_factory=list)
     last: str = ""
 
-    def turn(self) -> Turn:
-        return Turn(
+    def turns(self) -> Iterator[Turn]:
+        """The turn, and the results of those of its calls that the server ran."""
+        yield Turn(
             "assistant",
             tuple(self.parts),
             reasoning="".join(self.reasoning) or None,
             tool_calls=tuple(self.calls),
         )
+        yield from self.results
 
     def add(self, item: Item) -> None:
         kind = self.last = item["type"]
@@ -187,34 +192,71 @@ class _Answer:
         else:
             self.calls.append(ToolCall(item["call_id"], item["name"], custom_input.wrap(item["input"])))
 
+    def run(self, call: ToolCall, result: str) -> None:
+        """A call that the server ran, and what came of it."""
+        self.last = "mcp_call"
+        self.calls.append(call)
+        self.results.append(Turn("tool", (result,), tool_call_id=call.id))
 
-def turns_of(items: Iterable[Item]) -> tuple[Turn, ...]:
+    def is_over(self, kind: str) -> bool:
+        """Whether an item of this type belongs to another turn: one that is written behind results, or a second
+        message, as a model's own are never adjacent.
+        """
+        return (bool(self.results) and not kind.endswith("_call")) or self.last == kind == "message"
+
+
+Named: TypeAlias = Callable[[str, str], str]
+"""The name by which the model knows a tool of an MCP server, from the server's label and the tool's name there."""
+
+
+def turns_of(
+    items: Iterable[Item], named: Named = lambda server, name: exposed_name(None, server, name)
+) -> tuple[Turn, ...]:
     """The turns that checked items spell out.
 
-    A call that was cut off is left out, as it is from a whole message, unless it has a result all the same.
+    A call that was cut off is left out, as it is from a whole message, unless it has a result all the same. What
+    the client was asked is a turn only where it refused: a call that it allowed is an item of its own.
     """
     items = list(items)
     answered = {item["call_id"] for item in items if item["type"].endswith("_output")}
-    return tuple(_turns(item for item in items if not _is_cut(item) or item["call_id"] in answered))
+    kept = [item for item in items if not _is_cut(item) or item.get("call_id") in answered]
+    return tuple(_turns(kept, named))
+
+
+def without_old_reasoning(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns without the reasoning before the last user message; that of a tool loop still running stays."""
+    last = max((i for i, turn in enumerate(turns) if turn.role == "user"), default=0)
+    kept = [*(replace(turn, reasoning=None) for turn in turns[:last]), *turns[last:]]
+    return tuple(
+        turn for turn in kept if turn.parts or turn.tool_calls or turn.reasoning or turn.role != "assistant"
+    )
 
 
 def _is_cut(item: Item) -> bool:
     return item["type"].endswith("_call") and item.get("status") == "incomplete"
 
 
-def _turns(items: Iterable[Item]) -> Iterator[Turn]:
+def _turns(items: Sequence[Item], named: Named) -> Iterator[Turn]:
     answer: _Answer | None = None
+    denied = denials(items)
     for item in items:
-        if _is_answer(item):
-            # Two messages in a row are two turns: a model's own are never adjacent.
-            if answer is not None and answer.last == item["type"] == "message":
-                yield answer.turn()
+        kind = item["type"]
+        ran = past_call(item, denied)
+        if ran is None and kind.startswith("mcp_"):
+            continue
+        if ran is not None or _is_answer(item):
+            if answer is not None and answer.is_over("mcp_call" if ran is not None else kind):
+                yield from answer.turns()
                 answer = None
             answer = answer or _Answer()
-            answer.add(item)
+            if ran is None:
+                answer.add(item)
+            else:
+                name = named(item["server_label"], item["name"])
+                answer.run(ToolCall(item["id"], name, item["arguments"]), ran)
             continue
         if answer is not None:
-            yield answer.turn()
+            yield from answer.turns()
             answer = None
         if item["type"] == "message":
             yield Turn(_ROLES[item["role"]], tuple(_texts(item["content"])))
@@ -223,7 +265,7 @@ def _turns(items: Iterable[Item]) -> Iterator[Turn]:
             parts = (output,) if isinstance(output, str) else tuple(_texts(output))
             yield Turn("tool", parts, tool_call_id=item["call_id"])
     if answer is not None:
-        yield answer.turn()
+        yield from answer.turns()
 
 
 def _is_answer(item: Item) -> bool:

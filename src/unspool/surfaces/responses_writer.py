@@ -1,10 +1,11 @@
 """Responses: events become the stream, or the whole response; both come from one state machine.
 
 An answer is a list of items (reasoning, message, call), one open at a time: whatever event belongs to another item
-closes the open one first. Each way of opening, adding to and closing an item writes its own frames, so that only
-legal sequences can be written, whatever events come in. An event that fits nowhere (a delta of a call that is not
-open, anything after the end) is left out; a finish that never came is written at the end. The whole response is
-what the same machine holds when it has ended.
+closes the open one first. Only calls that the server runs stay open behind it, from the end of their arguments
+until their result. Each way of opening, adding to and closing an item writes its own frames, so that only legal
+sequences can be written, whatever events come in. An event that fits nowhere (a delta of a call that is not open,
+anything after the end) is left out; a finish that never came is written at the end. The whole response is what the
+same machine holds when it has ended.
 
 A delta is a constant prefix, the sequence number and the text as JSON.
 """
@@ -17,7 +18,6 @@ from typing import Any
 
 from unspool.events import (
     ContentDelta,
-    Event,
     Finish,
     ReasoningDelta,
     ToolCallDelta,
@@ -29,6 +29,17 @@ from unspool.surfaces.custom_input import CustomInput
 from unspool.surfaces.encoding import encode
 from unspool.surfaces.errors import openai_error
 from unspool.surfaces.responses_items import seal
+from unspool.surfaces.responses_mcp import call_item, end_of_call, listing_item
+from unspool.surfaces.server_events import (
+    AnyEvent,
+    ApprovalRequested,
+    LoopLimit,
+    ServerCallDelta,
+    ServerCallEnd,
+    ServerCallResult,
+    ServerCallStart,
+    ToolsListed,
+)
 
 _DONE = b"data: [DONE]\n\n"
 
@@ -51,7 +62,8 @@ class Style:
 class _Open:
     """The open item: ``item`` as it will be when it is closed, and its text so far.
 
-    ``deltas`` are the starts of the frames that each piece of text makes; ``call`` is the number of the call.
+    ``deltas`` are the starts of the frames that each piece of text makes; ``call`` is the number of a client's
+    call, ``server_call`` of one that the server runs.
     """
 
     item: dict[str, Any]
@@ -59,6 +71,7 @@ class _Open:
     index: int
     deltas: list[bytes]
     call: int | None = None
+    server_call: int | None = None
     custom: CustomInput | None = None
     text: list[str] = field(default_factory=list)
 
@@ -77,8 +90,14 @@ class ResponseStream:
         self._token = str(head["id"]).removeprefix("resp_")
         self._frames: list[bytes] = []
         self._sequence = 0
-        self._output: list[dict[str, Any]] = []
+        self._items = 0
+        # Those that are done, by their place.
+        self._output: dict[int, dict[str, Any]] = {}
         self._open: _Open | None = None
+        # Calls whose tools run.
+        self._running: dict[int, _Open] = {}
+        self._server_calls: set[int] = set()
+        self._limit: LoopLimit | None = None
         self._started: set[int] = set()
         self._call_ids: set[str] = set()
         self._usage: Usage | None = None
@@ -87,7 +106,7 @@ class ResponseStream:
         self._reason: str | None = None
         self.status = "in_progress"
 
-    def write(self, events: Iterable[Event]) -> bytes:
+    def write(self, events: Iterable[AnyEvent]) -> bytes:
         """The frames for the next events, the opening ones before the first; empty if there is nothing to say."""
         if self._sequence == 0:
             self._begin()
@@ -108,6 +127,8 @@ class ResponseStream:
                     self._close("completed")
             elif type(event) is Finish:
                 self._finish(event)
+            else:
+                self._of_server(event)
         return self._taken()
 
     def close(self) -> bytes:
@@ -120,6 +141,15 @@ class ResponseStream:
             self._frame("response.in_progress", response=self.response())
         return self._taken()
 
+    def cancel(self) -> None:
+        """Ends the stream before its time, if it has not ended: the next frames are its last."""
+        if self._sequence == 0:
+            self._begin()
+        if self.status == "in_progress":
+            self._close("incomplete")
+            # Clients know no event of this name.
+            self._end("cancelled", event="incomplete")
+
     def error(self, body: Mapping[str, Any]) -> bytes:
         """Ends the stream with an error object instead of a finish."""
         if self._sequence == 0:
@@ -129,15 +159,16 @@ class ResponseStream:
 
     def response(self) -> dict[str, Any]:
         """The response object as it stands: whole once the stream has ended."""
-        usage = self._usage or (Usage() if self.status in ("completed", "incomplete") else None)
+        usage = self._usage or (Usage() if self.status in ("completed", "incomplete", "cancelled") else None)
         return {
             **self._head,
             "status": self.status,
             "completed_at": self._completed_at,
             "error": self._error,
             "incomplete_details": {"reason": self._reason} if self._reason else None,
-            "output": list(self._output),
+            "output": [self._output[index] for index in sorted(self._output)],
             "usage": usage_object(usage) if usage else None,
+            **({"mcp_limit": self._limit.reason} if self._limit else {}),
         }
 
     def _taken(self) -> bytes:
@@ -157,7 +188,7 @@ class ResponseStream:
     def _add(self, prefix: str, kind: str, deltas: Mapping[str, Mapping[str, object]], **fields: Any) -> _Open:
         """Opens an item; ``deltas`` are the types of its deltas, with what each repeats."""
         self._close()
-        index = len(self._output)
+        index = self._place()
         item = {"id": f"{prefix}_{self._token}_{index}", "type": kind, "status": "in_progress", **fields}
         starts = []
         for name, repeated in deltas.items():
@@ -166,6 +197,11 @@ class ResponseStream:
         self._open = _Open(item, kind, index, starts)
         self._frame("response.output_item.added", output_index=index, item=item)
         return self._open
+
+    def _place(self) -> int:
+        """The place of the next item."""
+        self._items += 1
+        return self._items - 1
 
     def _within(self, opened: _Open, kind: str, **fields: object) -> None:
         """A frame about the open item."""
@@ -232,17 +268,22 @@ class ResponseStream:
         opened, self._open = self._open, None
         if opened is None:
             return
-        status = status or ("completed" if opened.call is None else "incomplete")
+        is_call = opened.call is not None or opened.server_call is not None
+        status = status or ("incomplete" if is_call else "completed")
         opened.item["status"] = status
         close = {
             "message": self._close_message,
             "reasoning": self._close_reasoning,
             "function_call": self._close_function_call,
             "custom_tool_call": self._close_custom_call,
+            "mcp_call": self._close_arguments,
         }[opened.kind]
         close(opened, status == "completed")
-        self._frame("response.output_item.done", output_index=opened.index, item=opened.item)
-        self._output.append(opened.item)
+        self._done(opened.index, opened.item)
+
+    def _done(self, index: int, item: dict[str, Any]) -> None:
+        self._frame("response.output_item.done", output_index=index, item=item)
+        self._output[index] = item
 
     def _close_message(self, opened: _Open, complete: bool) -> None:
         part = _text_part("".join(opened.text))
@@ -278,13 +319,100 @@ class ResponseStream:
         text = opened.item["input"] = "".join(opened.text)
         self._within(opened, "response.custom_tool_call_input.done", input=text)
 
+    def _of_server(self, event: AnyEvent) -> None:
+        """What the server says of its own tools."""
+        if type(event) is ServerCallDelta:
+            opened = self._open
+            if opened is not None and opened.server_call == event.index and event.arguments:
+                self._say(opened, event.arguments)
+        elif type(event) is ServerCallStart:
+            self._start_server_call(event)
+        elif type(event) is ServerCallEnd:
+            self._run_server_call(event.index)
+        elif type(event) is ServerCallResult:
+            self._end_server_call(event)
+        elif type(event) is ToolsListed:
+            self._list_tools(event)
+        elif type(event) is ApprovalRequested:
+            self._ask(event)
+        elif type(event) is LoopLimit:
+            self._limit = event
+
+    def _start_server_call(self, event: ServerCallStart) -> None:
+        if event.index in self._server_calls:
+            return
+        self._server_calls.add(event.index)
+        opened = self._add("mcp", "mcp_call", {"response.mcp_call_arguments.delta": {}}, **call_item(event))
+        opened.server_call = event.index
+        self._within(opened, "response.mcp_call.in_progress")
+
+    def _close_arguments(self, opened: _Open, complete: bool) -> None:
+        if complete and not opened.text:
+            self._say(opened, "{}")
+        arguments = opened.item["arguments"] = "".join(opened.text)
+        self._within(opened, "response.mcp_call_arguments.done", arguments=arguments)
+
+    def _run_server_call(self, index: int) -> None:
+        opened = self._open
+        if opened is not None and opened.server_call == index:
+            self._open = None
+            self._close_arguments(opened, True)
+            self._running[index] = opened
+
+    def _end_server_call(self, event: ServerCallResult) -> None:
+        self._run_server_call(event.index)
+        opened = self._running.pop(event.index, None)
+        if opened is not None:
+            outcome, fields = end_of_call(event)
+            opened.item.update(fields)
+            self._within(opened, f"response.mcp_call.{outcome}")
+            self._done(opened.index, opened.item)
+
+    def _list_tools(self, event: ToolsListed) -> None:
+        self._close()
+        index = self._place()
+        item = listing_item(event, f"mcpl_{self._token}_{index}")
+        self._frame("response.output_item.added", output_index=index, item={**item, "tools": [], "error": None})
+        outcome = "completed" if event.error is None else "failed"
+        for kind in ("in_progress", outcome):
+            self._frame(f"response.mcp_list_tools.{kind}", item_id=item["id"], output_index=index)
+        self._done(index, item)
+
+    def _ask(self, event: ApprovalRequested) -> None:
+        if any(item["id"] == event.id for item in self._output.values()):
+            return
+        self._close()
+        index = self._place()
+        item = {
+            "id": event.id,
+            "type": "mcp_approval_request",
+            "name": event.name,
+            "server_label": event.server,
+            "arguments": event.arguments or "{}",
+        }
+        self._frame("response.output_item.added", output_index=index, item=item)
+        self._done(index, item)
+
+    def _close_running(self) -> None:
+        """Closes the calls of which nothing came."""
+        for index in sorted(self._running):
+            opened = self._running[index]
+            opened.item["status"] = "incomplete"
+            self._done(opened.index, opened.item)
+        self._running.clear()
+
     def _finish(self, event: Finish) -> None:
         self._usage = event.usage
         if event.reason in ("error", "cancelled"):
             self._fail(openai_error(f"The generation ended early: {event.reason}.", "server_error")["error"])
         elif event.reason in ("length", "content_filter"):
-            self._close("incomplete")
             self._reason = "max_output_tokens" if event.reason == "length" else event.reason
+            self._close("incomplete")
+            self._end("incomplete")
+        elif self._limit is not None and not self._limit.answered:
+            # The calls of the last turn will not be answered, whatever limit it was.
+            self._reason = "max_tool_calls"
+            self._close("incomplete")
             self._end("incomplete")
         else:
             self._close()
@@ -295,15 +423,17 @@ class ResponseStream:
         if self.status != "in_progress":
             return
         self._close("incomplete")
+        self._close_running()
         self._error = {"code": "server_error", "message": error["message"]}
         # The documented event is flat; the official client raises only where it finds `error` set.
         code = error["code"] or error["type"]
         self._frame("error", code=code, message=error["message"], param=error["param"], error=error)
         self._end("failed")
 
-    def _end(self, status: str) -> None:
+    def _end(self, status: str, event: str | None = None) -> None:
+        self._close_running()
         self.status = status
-        self._frame(f"response.{status}", response=self.response())
+        self._frame(f"response.{event or status}", response=self.response())
         self._frames.append(_DONE)
 
 

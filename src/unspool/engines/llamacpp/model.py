@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 
@@ -61,12 +63,31 @@ class Tokenizer:
             raise EngineError("The model's tokenizer can't encode this prompt.")
         return ids[:count]
 
-    def encode_prompt(self, text: str) -> list[int]:
-        """The ids of a rendered prompt, led by the BOS token if the model wants one and the text has none."""
-        ids = self.encode(text)
+    def encode_prompt(self, text: str, cuts: Sequence[int] = ()) -> list[int]:
+        """The ids of a rendered prompt, led by the BOS token if the model wants one and the text has none.
+
+        No token spans one of the ``cuts``, which are positions in the text.
+        """
+        bounds = [*cuts, len(text)]
+        ids = self.encode(text[: bounds[0]])
+        for start, end in pairwise(bounds):
+            ids += self._encode_more(text[start:end])
         if self.bos is not None and ids[:1] != [self.bos]:
             ids.insert(0, self.bos)
         return ids
+
+    def _encode_more(self, text: str) -> list[int]:
+        """The ids of a text that goes on from another: without the space that some models put before a text."""
+        if self._puts_space:
+            lead = self.encode("\n")
+            ids = self.encode("\n" + text)
+            if ids[: len(lead)] == lead:
+                return ids[len(lead) :]
+        return self.encode(text)
+
+    @cached_property
+    def _puts_space(self) -> bool:
+        return self.decode(self.encode("a")).startswith(" ")
 
     def special_texts(self) -> dict[str, str]:
         """The texts of ``bos_token``, ``eos_token`` and ``pad_token``, as far as the model has them."""
