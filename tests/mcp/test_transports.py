@@ -222,7 +222,7 @@ def test_a_session_is_ended_on_the_server_as_well(tmp_path: Path) -> None:
 def test_a_server_that_is_gone_is_noticed_and_said(tmp_path: Path, kind: str) -> None:
     async def run() -> None:
         with served(kind) as url:
-            entry = {"type": kind, "url": url, "tools": {"*": "allow"}}
+            entry = {"type": kind, "url": url, "tools": {"*": "allow"}, "connect_timeout_s": 3, "restarts": 50}
             manager_context = running(tmp_path, {"s": entry})
             manager = await manager_context.__aenter__()
         try:

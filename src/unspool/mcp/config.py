@@ -76,12 +76,7 @@ def _parsed(path: Path) -> Any:
         raise McpConfigError(f"{path}: byte {error.start} is not UTF-8 text") from error
     try:
         if path.suffix.lower() in (".yaml", ".yml"):
-            import yaml
-
-            try:
-                return yaml.safe_load(text)
-            except yaml.YAMLError as error:
-                raise McpConfigError(f"{path}: is not YAML: {error}") from error
+            return _parsed_yaml(path, text)
         import json5
     except ImportError as error:
         raise McpConfigError(f"{path}: reading it needs {error.name}: pip install 'unspool[mcp]'") from error
@@ -89,6 +84,27 @@ def _parsed(path: Path) -> Any:
         return json5.loads(text, allow_duplicate_keys=False)
     except (ValueError, RecursionError) as error:
         raise McpConfigError(f"{path}: is not JSON: {error}") from error
+
+
+def _parsed_yaml(path: Path, text: str) -> Any:
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Takes no key twice."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                    said = f"{key.value!r} is there twice"
+                    raise yaml.constructor.ConstructorError(None, None, said, key.start_mark)
+                seen.add(key.value if isinstance(key, yaml.ScalarNode) else key)
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(text, Loader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise McpConfigError(f"{path}: is not YAML: {error}") from error
 
 
 def _server(path: Path, name: str, said: Any, environment: Mapping[str, str]) -> tuple[ServerConfig, list[str]]:
