@@ -7,10 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from tests.mcp.running import free_port, listening
 from tests.node import NODE, package
 
 NPM = ("everything", "filesystem", "memory")
+needs_npm = pytest.mark.skipif(
+    any(package(f"@modelcontextprotocol/server-{name}") is None for name in NPM),
+    reason="the reference servers for Node are not installed: make clients installs them",
+)
 
 
 def python(name: str, *arguments: str) -> dict[str, Any]:

@@ -13,16 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.reference import NPM, everything, npm, python
+from tests.mcp.reference import everything, needs_npm, npm, python
 from tests.mcp.running import with_manager
-from tests.node import package
 from unspool.mcp.manager import Manager
 from unspool.mcp.tools import ToolResult
-
-needs_npm = pytest.mark.skipif(
-    any(package(f"@modelcontextprotocol/server-{name}") is None for name in NPM),
-    reason="the reference servers for Node are not installed: make clients installs them",
-)
 
 
 def said(
