@@ -47,7 +47,7 @@ class Clients:
         answer = self.openai.with_options(timeout=120).chat.completions.create(
             model=self.model, messages=[{"role": "user", "content": question}], temperature=0, **options
         )
-        ran = answer.choices[0].message.mcp_calls[0]  # type: ignore[attr-defined]
+        ran = answer.choices[0].message.mcp_calls[0]
         return ran, answer.choices[0].message.content
 
     def responses(self, question: str, **options: Any) -> tuple[dict[str, Any], str]:
