@@ -46,6 +46,14 @@ def test_lark_names_markers_by_their_letters_or_by_id(run: Run, tools: Path, tmp
         assert marker in ids
 
 
+def test_texts_in_calls_are_bounded_in_tokens_unless_that_is_not_wanted(run: Run, tools: Path) -> None:
+    given = ["grammar", "-f", "qwen3_coder", "--tools", tools, "--tool-choice", "required"]
+    assert "max_tokens=4096" in run(*given).stdout
+    assert "max_tokens=100]" in run(*given, "--max-text", "100").stdout
+    assert "max_tokens" not in run(*given, "--max-text", "0").stdout
+    assert "--max-text is for Lark alone" in run(*given, "--max-text", "9", "--for", "gbnf").stderr
+
+
 def test_servers_get_fields(run: Run, show: Show, tools: Path, tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "integer"}', encoding="utf-8")

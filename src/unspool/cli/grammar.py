@@ -67,12 +67,20 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="A tokenizer.json, or a directory with one, whose special tokens Lark names by id.",
 )
+@click.option(
+    "--max-text",
+    type=click.IntRange(min=0),
+    metavar="TOKENS",
+    help="How long a text in a call may be in Lark if no schema says it; 0: any length, for hosts that can't roll "
+    "back otherwise. [default: 4096]",
+)
 def grammar(
     format_: unspool.Format | None,
     no_parallel: bool,
     schema: str | None,
     target: str,
     tokenizer: Path | None,
+    max_text: int | None,
     **options: Any,
 ) -> None:
     """Print what a turn may be, as a grammar or for a server.
@@ -86,11 +94,14 @@ def grammar(
     fmt = needed_format(format_)
     if tokenizer is not None and target != "lark":
         raise click.UsageError(f"--tokenizer is for Lark alone: {target} takes markers by what spells them")
+    if max_text is not None and target != "lark":
+        raise click.UsageError(f"--max-text is for Lark alone: {target} can't count tokens")
     given = {**options, "parallel_tool_calls": not no_parallel}
     try:
         response = None if schema is None else json_schema(json.dumps(load_json(schema)))
         if target == "lark":
-            _print_lark(fmt, tokenizer, response, given)
+            bound = {} if max_text is None else {"max_text": max_text or None}
+            _print_lark(fmt, tokenizer, response, given | bound)
         else:
             _print_remote(fmt, target, {**given, "response": response})
     except (ConstraintError, ValueError) as error:
