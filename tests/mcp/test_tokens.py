@@ -286,6 +286,22 @@ def test_a_token_that_is_not_valid_any_more_is_replaced(tmp_path: Path) -> None:
     assert world.given == 2
 
 
+def test_a_call_says_that_no_token_can_be_had_any_more(tmp_path: Path) -> None:
+    world = World()
+
+    async def use(manager: Manager) -> None:
+        await works(manager)
+        world.valid.clear()
+        world.refusal = given({"error": "unauthorized_client"}, "400 Bad Request")
+        result = await manager.call_by_name("s__work", "{}", request_id="r")
+        assert result.is_error
+        assert "its authorization server gives no token: status 400, unauthorized_client" in result.text
+        world.refusal = None
+        await works(manager)
+
+    in_world(world, tmp_path, use)
+
+
 def test_a_token_that_is_refused_is_not_asked_for_again_and_again(tmp_path: Path) -> None:
     world = World()
 

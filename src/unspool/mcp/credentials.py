@@ -91,7 +91,7 @@ def _issuer(auth: Entry) -> str:
     try:
         parts = urlsplit(issuer)
         usable = bool(parts.hostname) and (
-            parts.scheme == "https" or (parts.scheme == "http" and is_here(parts.hostname))
+            parts.scheme == "https" or (parts.scheme == "http" and _is_here(parts.hostname))
         )
     except ValueError:
         usable = False
@@ -100,7 +100,7 @@ def _issuer(auth: Entry) -> str:
     return issuer
 
 
-def is_here(host: str | None) -> bool:
+def _is_here(host: str | None) -> bool:
     """Whether a host is this machine, so that what is sent to it is seen by nobody on the way."""
     try:
         return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
