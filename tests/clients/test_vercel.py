@@ -1,10 +1,8 @@
-"""Vercel's AI SDK, in a Node of its own for every answer; ``UNSPOOL_NODE_CLIENTS`` is where it is installed."""
+"""Vercel's AI SDK, in a Node of its own for every answer."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,17 +11,16 @@ from typing import Any
 import pytest
 
 from tests.clients.recordings import ANSWERS, CASES, FORMATS, RECORDINGS, Heard, finish, name
+from tests.node import FOLDER, NODE, package
 from tests.server.process import running
 from tests.server.serving import ScriptedEngine, client, served
 from unspool.engines.base import Chunk
 from unspool.engines.replay import ReplayEngine
 
 SCRIPT = Path(__file__).with_name("vercel.mjs")
-PACKAGES = os.environ.get("UNSPOOL_NODE_CLIENTS", "")
 
 pytestmark = pytest.mark.skipif(
-    not (PACKAGES and Path(PACKAGES, "node_modules", "ai").is_dir() and shutil.which("node")),
-    reason="Vercel's AI SDK is not installed: make clients installs it",
+    package("ai") is None, reason="Vercel's AI SDK is not installed: make clients installs it"
 )
 every_api = pytest.mark.parametrize("api", ["chat", "messages"])
 
@@ -35,7 +32,7 @@ def url() -> Iterator[str]:
 
 
 def run(api: str, url: str, model: str, how: str) -> dict[str, Any]:
-    command = ["node", str(SCRIPT), PACKAGES, api, url, model, how]
+    command = [NODE, str(SCRIPT), FOLDER, api, url, model, how]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer

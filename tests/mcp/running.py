@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -61,11 +63,24 @@ async def until(true: Callable[[], bool]) -> None:
 @contextmanager
 def served(kind: str) -> Iterator[str]:
     """The URL of the ordinary server over ``http`` or ``sse``."""
+    port = free_port()
+    with listening(port, sys.executable, str(SERVERS / "tools.py"), kind, str(port)):
+        yield f"http://127.0.0.1:{port}/{'mcp' if kind == 'http' else 'sse'}"
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+        port: int = taken.getsockname()[1]
+    return port
+
+
+@contextmanager
+def listening(port: int, *command: str, **environment: str) -> Iterator[None]:
+    """A program, from when it takes connections at a port; killed afterwards."""
     process = subprocess.Popen(
-        [sys.executable, str(SERVERS / "tools.py"), kind, str(port)], stderr=subprocess.PIPE
+        command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         while True:
@@ -73,7 +88,8 @@ def served(kind: str) -> Iterator[str]:
                 if trial.connect_ex(("127.0.0.1", port)) == 0:
                     break
             assert process.poll() is None, "the server ended"
-        yield f"http://127.0.0.1:{port}/{'mcp' if kind == 'http' else 'sse'}"
+            time.sleep(0.02)
+        yield
     finally:
         process.kill()
-        process.communicate()
+        process.wait()

@@ -145,6 +145,15 @@ def test_a_file_that_is_not_one_of_servers(tmp_path: Path, text: str, message: s
         load_config(written(tmp_path, text), {})
 
 
+def test_no_key_of_yaml_is_there_twice(tmp_path: Path) -> None:
+    text = "mcpServers:\n  a: {command: x}\n  b: &b {command: y}\n  'a': {command: z}\n"
+    with pytest.raises(McpConfigError, match=r"(?s)is not YAML: 'a' is there twice.*line 4"):
+        load_config(written(tmp_path, text, "mcp.yaml"), {})
+    merged = "mcpServers:\n  b: &b {command: y, disabled: true}\n  c:\n    <<: *b\n    command: z\n"
+    (_, server) = load_config(written(tmp_path, merged, "mcp.yaml"), {}).servers
+    assert (server.command, server.disabled) == ("z", True)
+
+
 def test_a_file_that_is_not_text_or_not_yaml(tmp_path: Path) -> None:
     with pytest.raises(McpConfigError, match="is not YAML"):
         load_config(written(tmp_path, "mcpServers: [", "mcp.yaml"), {})

@@ -185,6 +185,7 @@ def _show_check(one: Check) -> None:
         "with": " ".join(one.environment),
         "reaches": one.url,
         "sends": " ".join(one.headers),
+        "gets": one.auth,
         "tools": " ".join(f"{name}={policy}" for name, policy in (one.tools or {}).items()),
         "pinned": one.pinned,
     }

@@ -38,6 +38,8 @@ class Check:
     url: str | None = None
     headers: tuple[str, ...] = ()
     """Their names."""
+    auth: str | None = None
+    """Who asks which authorization server for tokens."""
     offer: str = "always"
     tools: Mapping[str, Policy] | None = None
     """What is said of tools; ``*`` is any other."""
@@ -64,7 +66,9 @@ def _checked(server: ServerConfig) -> Check:
     if server.transport != "stdio":
         parts = urlsplit(server.url)
         url = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
-        return replace(said, url=url, headers=tuple(server.headers))
+        given = server.auth
+        auth = None if given is None else f"tokens of {given.issuer} for {given.client_id} ({given.method})"
+        return replace(said, url=url, headers=tuple(server.headers), auth=auth)
     try:
         found = launch(server, _OWN_FOLDER)
     except McpConfigError as error:

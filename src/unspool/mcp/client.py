@@ -29,6 +29,7 @@ from unspool.mcp.ending import Ending
 from unspool.mcp.launching import Launch
 from unspool.mcp.listing import list_tools
 from unspool.mcp.settings import McpConfigError, ServerConfig
+from unspool.mcp.tokens import TokenError
 from unspool.mcp.tools import State
 from unspool.mcp.transports import transport
 
@@ -325,6 +326,6 @@ def reason_of(error: BaseException) -> str:
         return f"it answered with status {error.response.status_code}"
     if isinstance(error, httpx2.TransportError):
         return f"it can't be reached: {error or type(error).__name__}"
-    if isinstance(error, (MCPError, McpConfigError, TimeoutError)):
+    if isinstance(error, (MCPError, McpConfigError, TimeoutError, TokenError)):
         return str(error)[:_REASON_CHARACTERS]
     return f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from unspool.mcp.credentials import read_credentials
 from unspool.mcp.entries import Entry, filled
 from unspool.mcp.ownership import objection
 from unspool.mcp.policy import ANY, STRICTNESS, stricter
@@ -75,12 +76,7 @@ def _parsed(path: Path) -> Any:
         raise McpConfigError(f"{path}: byte {error.start} is not UTF-8 text") from error
     try:
         if path.suffix.lower() in (".yaml", ".yml"):
-            import yaml
-
-            try:
-                return yaml.safe_load(text)
-            except yaml.YAMLError as error:
-                raise McpConfigError(f"{path}: is not YAML: {error}") from error
+            return _parsed_yaml(path, text)
         import json5
     except ImportError as error:
         raise McpConfigError(f"{path}: reading it needs {error.name}: pip install 'unspool[mcp]'") from error
@@ -90,6 +86,27 @@ def _parsed(path: Path) -> Any:
         raise McpConfigError(f"{path}: is not JSON: {error}") from error
 
 
+def _parsed_yaml(path: Path, text: str) -> Any:
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Takes no key twice."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                    said = f"{key.value!r} is there twice"
+                    raise yaml.constructor.ConstructorError(None, None, said, key.start_mark)
+                seen.add(key.value if isinstance(key, yaml.ScalarNode) else key)
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(text, Loader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise McpConfigError(f"{path}: is not YAML: {error}") from error
+
+
 def _server(path: Path, name: str, said: Any, environment: Mapping[str, str]) -> tuple[ServerConfig, list[str]]:
     place = f"{path}: server {name!r}"
     if not 0 < len(name) <= 64 or not name.isprintable():
@@ -97,6 +114,7 @@ def _server(path: Path, name: str, said: Any, environment: Mapping[str, str]) ->
     entry = Entry(said, place, partial(_put_in, environment))
     transport, url = _reached(entry)
     limits, warnings = _limits(entry)
+    how, more = _program(entry, path.parent) if transport == "stdio" else _sent(entry, path.parent)
     server = filled(
         ServerConfig,
         {
@@ -107,12 +125,12 @@ def _server(path: Path, name: str, said: Any, environment: Mapping[str, str]) ->
             "offer": entry.choice("offer", ("always", "asked")),
             "rules": _rules(entry),
             "limits": limits,
-            **(_program(entry, path.parent) if transport == "stdio" else {"headers": _headers(entry)}),
+            **how,
         },
     )
     for key in _UNUSED:
         entry.raw(key)
-    return server, [*warnings, *entry.left_over()]
+    return server, [*warnings, *more, *entry.left_over()]
 
 
 def _reached(entry: Entry) -> tuple[Transport, str | None]:
@@ -153,8 +171,14 @@ def _disabled(entry: Entry) -> bool:
     return disabled is True or enabled is False
 
 
-def _program(entry: Entry, folder: Path) -> dict[str, Any]:
-    """What is run, with which environment and where."""
+def _sent(entry: Entry, folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """What requests to a server on the network are sent with, and warnings."""
+    credentials, warnings = read_credentials(entry, folder)
+    return {"headers": _headers(entry), "auth": credentials}, warnings
+
+
+def _program(entry: Entry, folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """What is run, with which environment and where; nothing of it is warned of."""
     command = entry.text("command")
     if not command:
         raise McpConfigError(f"{entry.at('command')}: must not be empty")
@@ -168,21 +192,14 @@ def _program(entry: Entry, folder: Path) -> dict[str, Any]:
         "home": _folder(entry, "home", folder),
         "sha256": None if sha256 is None else _digest(sha256, entry.at("sha256")),
         "trust_path": entry.flag("trustPath"),
-    }
+    }, []
 
 
 def _environment(entry: Entry, folder: Path) -> dict[str, str]:
     file = entry.text("envFile")
     found: dict[str, str] = {}
     if file is not None:
-        at = folder / Path(file).expanduser()
-        try:
-            said = objection(at, sticky=False)
-        except OSError as error:
-            raise McpConfigError(f"{entry.at('envFile')}: {at} can't be read: {error.strerror}") from error
-        if said:
-            raise McpConfigError(f"{entry.at('envFile')}: others could change it: {said}")
-        found |= read_env_file(at, entry.at("envFile"))
+        found |= read_env_file(folder / Path(file).expanduser(), entry.at("envFile"))
     found |= entry.named_texts("env")
     for name in found:
         if not name or "=" in name or "\0" in name:

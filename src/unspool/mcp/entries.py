@@ -39,6 +39,11 @@ class Entry:
             raise McpConfigError(f"{self.place}: {' and '.join(found)} say the same; leave one out")
         return found[0] if found else None
 
+    def inner(self, key: str) -> Entry | None:
+        """The object under a key, as an entry of its own; ``None`` if there is none."""
+        said = self.raw(key)
+        return None if said is None else Entry(said, self.at(key), self._expand)
+
     def raw(self, *keys: str) -> Any:
         """The value under one of these names, as it is; ``None`` if there is none."""
         key = self.one_of(*keys)

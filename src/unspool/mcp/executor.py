@@ -37,13 +37,11 @@ class Executor:
     async def run(self, client: ServerClient, tool: McpTool, arguments: str, record: Record) -> ToolResult:
         """Calls a tool with a JSON text. Only a cancellation leaves it; that reaches the server."""
         try:
-            value = parsed_arguments(arguments, tool.input_schema)
-        except BadArgumentsError as error:
-            result = failed(f"{error} Nothing was run.", "invalid_arguments")
-            record.write("invalid", result.text)
-            return result
-        try:
+            # In a thread, since a schema may make much work of it.
+            value = await asyncio.to_thread(parsed_arguments, arguments, tool.input_schema)
             outcome, result = await self._within_limits(client, tool, value)
+        except BadArgumentsError as error:
+            outcome, result = "invalid", failed(f"{error} Nothing was run.", "invalid_arguments")
         except asyncio.CancelledError:
             record.write("cancelled")
             raise

@@ -11,6 +11,7 @@ from unspool.mcp.tools import Policy
 
 Transport: TypeAlias = Literal["stdio", "http", "sse"]
 Offer: TypeAlias = Literal["always", "asked"]
+AuthMethod: TypeAlias = Literal["client_secret_basic", "client_secret_post", "private_key_jwt"]
 
 
 class McpConfigError(ValueError):
@@ -58,6 +59,22 @@ class ToolRules:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """What a server's tokens are had with, by OAuth's grant for programs. The secret is not in its ``repr``."""
+
+    client_id: str
+    issuer: str
+    """The authorization server's own name for itself, a URL: the secret is sent to no other."""
+    secret: str = field(repr=False)
+    """For ``private_key_jwt``, a private key in PEM."""
+    method: AuthMethod = "client_secret_basic"
+    algorithm: str = "RS256"
+    """What a private key signs with, as JOSE names it."""
+    scope: str | None = None
+    """What is asked for, instead of what the server would like."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerConfig:
     """A server of the file. What may be a secret is not in its ``repr``."""
 
@@ -79,6 +96,7 @@ class ServerConfig:
     """Runs the program even if others may write where it lies."""
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    auth: ClientCredentials | None = None
     addresses: tuple[str, ...] = ()
     """The only ones that are connected to, if there are any."""
     offer: Offer = "always"

@@ -22,6 +22,7 @@ from unspool.mcp.launching import Launch
 from unspool.mcp.pinned import PinnedTransport
 from unspool.mcp.settings import ServerConfig
 from unspool.mcp.stdio import stdio_transport
+from unspool.mcp.tokens import authentication
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams
@@ -72,10 +73,11 @@ async def _http(server: ServerConfig) -> AsyncIterator[TransportStreams]:
 
 def _keep_urls_out_of_logs() -> None:
     """URLs and ids of sessions may be secrets, and these packages log them unless somebody set their level."""
-    for name in ("httpx2", "mcp.client"):
+    # What goes wrong with tokens is said by the error, and is logged there with what was answered.
+    for name, level in (("httpx2", "WARNING"), ("mcp.client", "WARNING"), ("mcp.client.auth", "CRITICAL")):
         logger = logging.getLogger(name)
         if logger.level == logging.NOTSET:
-            logger.setLevel(logging.WARNING)
+            logger.setLevel(level)
 
 
 def _http_client(server: ServerConfig) -> httpx2.AsyncClient:
@@ -91,6 +93,7 @@ def _http_client(server: ServerConfig) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity", **server.headers},
         timeout=httpx2.Timeout(_CONNECT_S, read=_SILENCE_S),
+        auth=authentication(server),
         event_hooks={"response": [bound]},
         follow_redirects=False,
         transport=PinnedTransport(server.url, server.addresses) if server.addresses else None,

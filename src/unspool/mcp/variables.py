@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from unspool.mcp.ownership import objection
 from unspool.mcp.settings import McpConfigError
 
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
@@ -39,12 +40,21 @@ def expanded(text: str, environment: Mapping[str, str], place: str) -> str:
     return _VARIABLE.sub(value, text)
 
 
+def read_trusted(path: Path, place: str) -> str:
+    """The text of a file that nobody else can change. Raises :class:`McpConfigError`."""
+    try:
+        if said := objection(path, sticky=False):
+            raise McpConfigError(f"{place}: others could change it: {said}")
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise McpConfigError(f"{place}: {path} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise McpConfigError(f"{place}: {path} is not UTF-8 text") from error
+
+
 def read_env_file(path: Path, place: str) -> dict[str, str]:
     """The variables of a file with a line ``NAME=value`` for each. Raises :class:`McpConfigError`."""
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise McpConfigError(f"{place}: {path} can't be read: {error}") from error
+    lines = read_trusted(path, place).splitlines()
     found: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()

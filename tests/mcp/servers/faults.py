@@ -61,6 +61,8 @@ def answer(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"id": request["id"], "result": {"content": "no list"}}
     elif fault == "error":
         yield {"id": request["id"], "error": {"code": -32603, "message": "no more room"}}
+    elif fault == "crash":
+        os._exit(3)
     elif fault == "crash-once":
         mark = Path(rest[0])
         if not mark.exists():
