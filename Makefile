@@ -57,8 +57,8 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "unspool needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=python3.x")'
 	$(PYTHON) -m venv $(VENV)
 
-$(SERVE_STAMP): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install -q -e '.[server,local,constrained]'
+$(SERVE_STAMP): pyproject.toml Makefile | $(BIN)/python
+	$(BIN)/python -m pip install -q -e '.[server,local,constrained,mcp]'
 	touch $@
 
 $(STAMP): pyproject.toml Makefile | $(BIN)/python

@@ -12,7 +12,7 @@ import pytest
 
 import unspool
 from tests.cli.conftest import RAW, WEATHER, Run, Show
-from unspool.cli.lost import lost_call
+from unspool.cli.lost import explained, lost_call
 from unspool.cli.options import Reading
 from unspool.cli.page import render
 from unspool.cli.pieces import KINDS, merged, shown, summary
@@ -227,4 +227,38 @@ def test_every_format_is_drawn_with_every_character(show: Show, tmp_path: Path, 
 def test_a_format_without_calls_loses_none() -> None:
     plain = unspool.Format("plain", "text and nothing else")
     reading = Reading("-", plain, [WEATHER], "auto", None, "stop")
-    assert lost_call(reading, RAW) is None
+    assert lost_call(reading, RAW, explained(reading, RAW)) is None
+
+
+def test_reasoning_lost_to_a_prompt_that_was_not_given_says_how_to_give_it(run: Run, show: Show) -> None:
+    raw = "A thought.\n</think>\n\nHi!"
+    note = lost(run, "qwen3", raw)
+    tail = '"<|im_start|>assistant\\n<think>\\n"'
+    assert note == (
+        'Note: No reasoning was found, though "</think>" stands at character 11: '
+        f'if the prompt ended in "<think>", say so with --prompt-tail {tail}.\n'
+    )
+    given = ("-f", "qwen3", "--prompt-tail", json.loads(tail))
+    assert json.loads(run("parse", *given, input=raw).stdout)["reasoning"] == "A thought."
+    assert run("explain", *given, input=raw).stderr == ""
+    assert "No reasoning was found" in show("parse", "-f", "qwen3", input=raw)
+
+
+def test_reasoning_lost_to_a_prompt_says_so(run: Run) -> None:
+    note = lost(run, "qwen3", "<think>\nHm.\n</think>\n\nHi!", "--prompt", "What is two and two?")
+    assert note == (
+        "Note: No reasoning was found because of the prompt, which does not end where a turn begins; "
+        "without it there would be.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "args"),
+    [
+        ("<think>\n\n</think>\n\nHi!", []),
+        ("Hi!", ["--prompt", "x"]),
+        ("</think>Hi!", ["--prompt-tail", "<|im_start|>assistant\n<think>\n\n</think>\n\n"]),
+    ],
+)
+def test_where_there_was_no_reasoning_none_is_missed(run: Run, text: str, args: list[str]) -> None:
+    assert lost(run, "qwen3", text, *args) == ""

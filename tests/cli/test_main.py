@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -133,3 +134,15 @@ def test_a_reader_that_stops_early_is_no_error(raw: Path) -> None:
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
+
+
+def test_a_format_that_can_not_be_loaded_is_one_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "unspool", "formats", "--find", "glm47"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "UNSPOOL_FORMATS": "gone.toml"},
+    )
+    assert done.stderr.startswith("Warning: no format from gone.toml (in UNSPOOL_FORMATS): ")
+    assert len(done.stderr.splitlines()) == 1

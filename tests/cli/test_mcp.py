@@ -54,6 +54,15 @@ def test_check_says_where_tokens_come_from(show: Show, tmp_path: Path) -> None:
     assert "s3cret" not in "".join(lines)
 
 
+def test_check_shows_the_program_behind_a_link_apart(show: Show, tmp_path: Path) -> None:
+    link = tmp_path / "python"
+    link.symlink_to(Path(sys.executable).resolve())
+    entry = {**program("tools", "stdio"), "command": str(link)}
+    lines = show("mcp", "check", "--mcp-config", written(tmp_path, json.dumps({"mcpServers": {"t": entry}})))
+    assert f"  runs    {link} " in lines
+    assert f"  which   is {link.resolve()}\n" in lines
+
+
 def test_check_fails_if_a_server_would_be_refused(run: Run, tmp_path: Path) -> None:
     path = written(
         tmp_path, '{"mcpServers": {"gone": {"command": "/no/such"}, "odd": {"url": "http://h/", "x": 1}}}'
@@ -84,6 +93,23 @@ def test_list_says_which_server_failed(run: Run, tmp_path: Path) -> None:
     result = run("mcp", "list", "--mcp-config", path)
     assert result.exit_code == 1
     assert "/no/such can't be read" in json.loads(result.stdout)["servers"][0]["error"]
+
+
+def test_what_a_server_that_does_not_run_wrote_is_shown(run: Run, tmp_path: Path) -> None:
+    servers = {"well": SERVERS["t"], "ill": program("faults", "exit")}
+    path = written(tmp_path, json.dumps({"mcpServers": servers}))
+    for command in (["list"], ["call", "ill__x"]):
+        result = run("mcp", command[0], "--mcp-config", path, *command[1:])
+        assert result.exit_code == 1
+        assert "Note: MCP server ill says: no licence\n" in result.stderr
+        assert "MCP server well" not in result.stderr
+
+
+def test_the_names_there_are_follow_one_there_is_not(run: Run, config: Path) -> None:
+    result = run("mcp", "call", "--mcp-config", config, "add")
+    assert result.exit_code == 1
+    assert "Note: TOOL is one of t__add, t__" in result.stderr
+    assert "t__slow" not in result.stderr
 
 
 @pytest.mark.parametrize(

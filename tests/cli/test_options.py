@@ -215,3 +215,15 @@ def test_formats_that_do_not_go_together(run: Run, command: str, flags: tuple[st
     result = run(command, *given, input="Hi")
     assert result.exit_code == 2
     assert complaint in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("command", [["parse", "-f"], ["formats", "check"], ["serve", "--format"]])
+def test_a_file_that_can_declare_no_format_is_told_from_an_unknown_name(
+    run: Run, tmp_path: Path, command: list[str]
+) -> None:
+    path = tmp_path / "format.yaml"
+    path.write_text("name: mine")
+    result = run(*command, path, input="Hi")
+    assert result.exit_code == 2
+    complaint = "format.yaml: a file that declares a format ends in .toml, or in .json with a response_template"
+    assert complaint in " ".join(result.stderr.split())

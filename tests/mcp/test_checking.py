@@ -28,7 +28,7 @@ def test_what_would_be_run_is_said_without_secrets(tmp_path: Path) -> None:
     local, far, _ = checks
     assert local.program == str(Path(sys.executable).resolve())
     assert local.command is not None
-    assert local.command.startswith(f"{local.program} -c ")
+    assert local.command.startswith(f"{sys.executable} -c ")
     assert local.command.endswith("'--key=${KEY}'")
     assert local.environment == ("HOME", "KEY", "LANG", "PATH", "TERM")
     assert (local.tools, local.pinned) == ({"*": "ask", "a": "allow"}, 1)

@@ -129,7 +129,7 @@ def test_what_is_wrong_is_said_with_file_server_and_key(tmp_path: Path, said: An
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is not JSON"),
+        ("{", "is not JSON: line 1 "),
         ("[]", "must be an object"),
         ('{"mcpServers": 1}', "must be an object"),
         ("{}", 'has no "mcpServers"'),

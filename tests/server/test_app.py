@@ -73,10 +73,31 @@ def test_every_answer_has_a_request_id(http: httpx.Client) -> None:
     assert ids == [answer.headers["request-id"] for answer in answers]
 
 
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/responses", "/v1/responses"),
+        ("/v1/v1/messages", "/v1/messages"),
+        ("/models/m", None),
+        ("/v1/v1/v1", None),
+        ("/v1x", None),
+        ("/v1/nowhere", None),
+    ],
+)
+def test_a_path_with_v1_twice_or_not_at_all_is_told_so(http: httpx.Client, path: str, meant: str | None) -> None:
+    response = http.post(path, json={})
+    assert response.status_code == 404
+    message = response.json()["error"]["message"]
+    assert (f"Did you mean {meant}?" in message) if meant else message == f"There is nothing at POST {path}."
+
+
 def test_unknown_routes_and_methods_have_the_apis_error_shape(http: httpx.Client) -> None:
     unknown = http.get("/v1/nowhere")
     assert (unknown.status_code, error(unknown)["message"]) == (404, "There is nothing at GET /v1/nowhere.")
     wrong = http.get("/v1/chat/completions")
+    assert error(wrong)["message"] == "GET is not allowed at /v1/chat/completions; POST is."
+    assert error(http.put("/v1/responses/resp_1"))["message"].endswith("; DELETE, GET, HEAD are.")
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
     assert http.put("/v1/responses/resp_1").headers["allow"] == "DELETE, GET, HEAD"
     assert http.put("/v1/responses/input_tokens").headers["allow"] == "POST"

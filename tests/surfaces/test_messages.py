@@ -165,6 +165,13 @@ def test_counting_needs_no_limit() -> None:
         decode_count({})
 
 
+def test_a_tool_as_openai_spells_it_is_told_how_it_is_spelled_here() -> None:
+    said = {"type": "function", "function": {"name": "f", "parameters": {}}}
+    error = refusal({**BODY, "tools": [said]})
+    assert error.param == "tools[0].type"
+    assert "has `name` and `input_schema`" in str(error)
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 import unspool
-from unspool.cli.lost import explained, lost_call
+from unspool.cli.lost import explained, lost
 from unspool.cli.options import Reading, reading_options
 from unspool.cli.output import (
     is_for_people,
@@ -60,7 +60,7 @@ def explain(reading: Reading, html: bool, svg: bool, output: Path | None, as_jso
         raise click.UsageError("--output needs --html or --svg")
     raw = "".join(reading.pieces())
     spans = explained(reading, raw)
-    hint = lost_call(reading, raw, spans)
+    hint = lost(reading, raw, spans)
     pieces = merged(spans)
     if html:
         from unspool.cli.page import render

@@ -1,8 +1,8 @@
-"""Why a text with call markup gave no call.
+"""Why a text with the markup of a call or of reasoning gave none.
 
 The answer comes from asking again: the same text is read as if every tool were offered. What is a call then and
 was none before was lost for want of an offer; anything else says for itself, in the note of the piece it became,
-why it is not a call.
+why it is not a call. Reasoning is lost for want of the prompt, or because of it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,48 @@ from unspool.parsing.grammar import openers
 from unspool.parsing.schema import AnyTool
 
 
-def lost_call(reading: Reading, raw: str, spans: Sequence[unspool.Span] | None = None) -> str | None:
-    """A sentence on why there is no call although the text has call markup.
+def lost(reading: Reading, raw: str, spans: Sequence[unspool.Span] | None = None) -> str | None:
+    """Sentences on why there is no call and no reasoning although the text has markup of them.
 
-    ``None`` when there is a call, or nothing that looks like one. ``spans`` is what :func:`unspool.explain`
-    gave for this text, if that is known already.
+    ``spans`` is what :func:`unspool.explain` gave for this text, if that is known already.
     """
     if spans is None:
         spans = explained(reading, raw)
+    return " ".join(filter(None, (lost_call(reading, raw, spans), lost_reasoning(reading, raw, spans)))) or None
+
+
+def lost_reasoning(reading: Reading, raw: str, spans: Sequence[unspool.Span]) -> str | None:
+    """A sentence on the prompt, if with another one there would be reasoning that some marker closes."""
+    if any(span.kind == "reasoning" for span in spans):
+        return None
+    turn = next(iter(reading.format.turns), "")
+    for block in reading.format.reasoning:
+        position = raw.find(block.close)
+        if not block.close or position < 0:
+            continue
+        tail = turn + block.open + block.open_pad
+        if reading.prompt is None and _has_reasoning(reading, raw, tail):
+            return (
+                f"No reasoning was found, though {quoted(block.close)} stands at character {position}: "
+                f"if the prompt ended in {quoted(block.open)}, say so with --prompt-tail {quoted(tail)}."
+            )
+        if reading.prompt is not None and _has_reasoning(reading, raw, None):
+            return (
+                "No reasoning was found because of the prompt, which does not end where a turn begins; "
+                "without it there would be."
+            )
+    return None
+
+
+def _has_reasoning(reading: Reading, raw: str, prompt: str | None) -> bool:
+    return bool(unspool.parse(reading.format, raw, tools=reading.tools, prompt=prompt).reasoning)
+
+
+def lost_call(reading: Reading, raw: str, spans: Sequence[unspool.Span]) -> str | None:
+    """A sentence on why there is no call although the text has call markup.
+
+    ``None`` when there is a call, or nothing that looks like one.
+    """
     kinds = {span.kind for span in spans}
     if "name" in kinds:
         return None

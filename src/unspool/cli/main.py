@@ -11,13 +11,17 @@ import difflib
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
 
 import click
 
 import unspool
+
+_PACKAGE = Path(unspool.__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,21 @@ class LazyGroup(click.Group):
         sys.exit(result if isinstance(result, int) else 0)
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Writes a warning to standard error; one of this package without its place in the code."""
+    if Path(filename).is_relative_to(_PACKAGE):
+        click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+    else:
+        click.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
+
+
 def _give_up_output() -> None:
     """Sends what standard output still holds nowhere, so that the end of the process doesn't try it again."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -120,5 +139,6 @@ def main(ctx: click.Context) -> None:
     Output is rich text on a terminal and JSON when it is piped. --json forces JSON; a non-empty FORCE_COLOR
     in the environment forces rich text; NO_COLOR takes the colour away.
     """
+    warnings.showwarning = _show_warning
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -6,9 +6,12 @@ The same file, rules and limits as for ``unspool serve --mcp-config``.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import shlex
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from unspool.mcp.tools import Catalogue, McpTool, ToolResult
 
 _T = TypeVar("_T")
+_SHOWN_LINES = 20
+"""How many of the last lines of a server that does not run are shown."""
 _STYLES = {
     "ready": "green",
     "runs": "green",
@@ -115,7 +120,11 @@ def call(ctx: click.Context, path: Path, name: str, arguments: str, yes: bool, a
     """
 
     async def use(manager: Manager) -> ToolResult:
-        tool = manager.catalogue().find(name)
+        catalogue = manager.catalogue()
+        tool = catalogue.find(name)
+        names = [each.exposed for each in catalogue.tools if each.policy != "deny"]
+        if tool is None and names:
+            print_note(f"TOOL is one of {', '.join(names)}")
         if tool is not None and tool.policy == "ask" and not yes:
             await asyncio.to_thread(_ask, tool, arguments)
         return await manager.call_by_name(name, arguments, request_id="command-line")
@@ -150,13 +159,40 @@ def _with_manager(config: McpConfig, use: Callable[[Manager], Awaitable[_T]]) ->
 
     async def run() -> _T:
         manager = Manager(config)
-        try:
-            await manager.start()
-            return await use(manager)
-        finally:
-            await manager.close()
+        with _overheard() as heard:
+            try:
+                await manager.start()
+                result = await use(manager)
+                for server in manager.catalogue().servers:
+                    if server.state not in ("ready", "disabled"):
+                        for line in heard.get(server.name, ())[-_SHOWN_LINES:]:
+                            print_note(line)
+                return result
+            finally:
+                await manager.close()
 
     return asyncio.run(run())
+
+
+@contextmanager
+def _overheard() -> Iterator[dict[str, list[str]]]:
+    """What the programs of servers write beside their protocol, as the log has it, by the server's name."""
+    heard: dict[str, list[str]] = {}
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if isinstance(record.args, tuple) and record.args:
+                heard.setdefault(str(record.args[0]), []).append(record.getMessage())
+
+    log, listener = logging.getLogger("unspool.mcp.stdio"), Listener()
+    level = log.level
+    log.addHandler(listener)
+    log.setLevel(logging.INFO)
+    try:
+        yield heard
+    finally:
+        log.removeHandler(listener)
+        log.setLevel(level)
 
 
 def _ask(tool: McpTool, arguments: str) -> None:
@@ -181,6 +217,7 @@ def _show_check(one: Check) -> None:
     shown: dict[str, Any] = {
         "refused": one.refused,
         "runs": one.command,
+        "which": _behind(one),
         "in": one.cwd,
         "with": " ".join(one.environment),
         "reaches": one.url,
@@ -192,6 +229,13 @@ def _show_check(one: Check) -> None:
     for name, value in shown.items():
         if value:
             console.print(_line((f"  {name:<8}", "dim"), str(value)), soft_wrap=True)
+
+
+def _behind(one: Check) -> str | None:
+    """The program's own file, if what is run is a link to it."""
+    if one.command is None or one.program is None or shlex.split(one.command)[0] == one.program:
+        return None
+    return f"is {one.program}"
 
 
 def _show_catalogue(catalogue: Catalogue) -> None:

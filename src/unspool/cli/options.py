@@ -98,6 +98,8 @@ def format_named(name: str) -> unspool.Format:
     except (unspool.UnknownFormatError, ValueError) as error:
         text = str(error)
         of_file = name.lower().endswith((".toml", ".json"))
+        if not of_file and Path(name).is_file():
+            text = f"{name}: a file that declares a format ends in .toml, or in .json with a response_template"
         raise click.ClickException(f"{name}: {text}" if of_file and name not in text else text) from error
 
 

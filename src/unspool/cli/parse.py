@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 import unspool
-from unspool.cli.lost import lost_call
+from unspool.cli.lost import lost
 from unspool.cli.options import Reading, reading_options
 from unspool.cli.output import (
     indent_json,
@@ -73,7 +73,7 @@ def parse(
         return
     text = list(pieces)
     message = unspool.Message.from_events(_events(parser, text, reading.finish_reason))
-    hint = None if message.tool_calls else lost_call(reading, "".join(text))
+    hint = None if message.tool_calls and message.reasoning else lost(reading, "".join(text))
     if for_people:
         _show(message, hint, terminal())
         return

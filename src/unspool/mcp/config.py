@@ -83,7 +83,7 @@ def _parsed(path: Path) -> Any:
     try:
         return json5.loads(text, allow_duplicate_keys=False)
     except (ValueError, RecursionError) as error:
-        raise McpConfigError(f"{path}: is not JSON: {error}") from error
+        raise McpConfigError(f"{path}: is not JSON: {str(error).replace('<string>:', 'line ')}") from error
 
 
 def _parsed_yaml(path: Path, text: str) -> Any:

@@ -97,7 +97,7 @@ def launch(server: ServerConfig, home: Path) -> Launch:
         {**base, **server.env},
         server.cwd or home,
         server.limits,
-        shlex.join((str(program), *server.written[1:])),
+        shlex.join((str(found), *server.written[1:])),
         tuple(_unpinned(found.name, server.args, place)),
     )
 

@@ -7,6 +7,7 @@ server in another shape: neither validation, nor an unknown route, nor a bug of 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -158,15 +159,28 @@ def refusal(scope: Scope, error: Exception) -> Response:
 
 
 def _on_http_error(request: Request, error: HTTPException) -> Response:
-    where = f"{request.method} {request.url.path}"
-    message = {
-        404: f"There is nothing at {where}.",
-        405: f"The method of {where} is not allowed there.",
-    }.get(error.status_code, error.detail)
+    path = request.url.path
+    headers = error.headers
+    message = error.detail
+    if error.status_code == 404:
+        message = f"There is nothing at {request.method} {path}.{_hint(request)}"
+    elif error.status_code == 405:
+        methods = _allowed(request)
+        headers = {"allow": methods}
+        message = f"{request.method} is not allowed at {path}; {methods} {'are' if ',' in methods else 'is'}."
     kind = _KINDS.get(error.status_code, "invalid_request_error")
     body = shaped(request.scope, error.status_code, openai_error(message, kind))
-    headers = {"allow": _allowed(request)} if error.status_code == 405 else error.headers
     return json_response(body, error.status_code, headers)
+
+
+def _hint(request: Request) -> str:
+    """Names the path with ``/v1`` once, if that is a route: clients differ in whether they put it there."""
+    path = "/v1" + re.sub(r"^(/v1(?=/))+", "", request.url.path)
+    scope = {**request.scope, "path": path}
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    if path == request.url.path or all(route.matches(scope)[0] is not Match.FULL for route in routes):
+        return ""
+    return f" Did you mean {path}? The client's base URL decides whether /v1 is there."
 
 
 def _allowed(request: Request) -> str:

@@ -198,6 +198,12 @@ def _stop(fields: Fields) -> tuple[str, ...]:
 def _tool(tool: Fields) -> Mapping[str, Any]:
     """A tool as the conversation has it."""
     kind = tool.string("type") or "custom"
+    if kind == "function":
+        raise InvalidRequestError(
+            f"`{tool.path}.type` is 'function', which is how OpenAI's APIs spell a tool. Here it has `name` and "
+            "`input_schema`, and no `type`.",
+            f"{tool.path}.type",
+        )
     if kind != "custom":
         raise unsupported(tool.path, f"a tool of type {kind!r}")
     function: dict[str, Any] = {"name": tool.required_string("name")}
