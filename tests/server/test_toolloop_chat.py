@@ -65,6 +65,15 @@ def test_what_is_offered_is_what_there_is() -> None:
     assert offered == [[True, False, False], [True, True, False], [False, False, False]]
 
 
+def test_who_wants_content_of_some_form_gets_no_tools_unasked() -> None:
+    engine = scripted("{}")
+    with connected(FakeRunner(tool("now")), engine=engine) as api:
+        whole(api, response_format={"type": "json_object"})
+        whole(api, response_format={"type": "text"})
+        whole(api, response_format={"type": "json_object"}, tools=[{"type": "mcp", "server_label": "time"}])
+    assert ["time__now" in str(prompt) for prompt in engine.prompts] == [False, True, True]
+
+
 def test_only_asked_servers_are_offered_if_the_operator_says_so() -> None:
     engine = scripted("Hello.")
     with connected(FakeRunner(tool("now")), engine=engine, settings=Settings(mcp_offer="asked")) as api:

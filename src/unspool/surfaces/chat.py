@@ -91,7 +91,8 @@ def decode(body: object, offer: Offer | None = None) -> ChatRequest:
     fields = Fields(body)
     turns = decode_messages(fields)
     choices = fields.integer("n", 1, MAX_CHOICES) or 1
-    tools, paths, plan = _tools(fields, offer, choices)
+    output = decode_output_format(fields)
+    tools, paths, plan = _tools(fields, offer, choices, output)
     reasoning = decode_reasoning(fields)
     continue_final, add_generation_prompt = _continuation(fields)
     if continue_final and turns[-1].role != "assistant":
@@ -114,7 +115,7 @@ def decode(body: object, offer: Offer | None = None) -> ChatRequest:
             schema_paths=paths,
         ),
         sampling=decode_sampling(fields),
-        output=decode_output_format(fields),
+        output=output,
         reasoning_budget=reasoning.budget,
         n=choices,
         stream=stream,
@@ -233,7 +234,7 @@ def _logit_bias(fields: Fields) -> dict[int, float]:
 
 
 def _tools(
-    fields: Fields, offer: Offer | None, choices: int
+    fields: Fields, offer: Offer | None, choices: int, output: OutputFormat | None
 ) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...], McpPlan | None]:
     """The tools of a conversation, where their parameters are, and those that the server itself runs."""
     tools: list[Mapping[str, Any]] = []
@@ -251,13 +252,16 @@ def _tools(
             raise InvalidRequestError("`n` must be 1 where the server calls tools of MCP servers.", "n")
         offer = None
     taken = {tool["function"]["name"] for tool in tools}
-    plan = make_plan(entries, unasked(fields, offer, entries), taken)
+    plan = make_plan(entries, unasked(fields, offer, entries, output), taken)
     return with_plan(tools, plan), with_paths(paths, plan), plan
 
 
-def unasked(fields: Fields, offer: Offer | None, entries: Sequence[ServerEntry]) -> Offer | None:
-    """The offer, unless the request wants no call and names no server."""
-    return None if fields.get("tool_choice") == "none" and not entries else offer
+def unasked(
+    fields: Fields, offer: Offer | None, entries: Sequence[ServerEntry], output: OutputFormat | None
+) -> Offer | None:
+    """The offer, unless the request names no server and wants no call: content of some form, say."""
+    wants_none = fields.get("tool_choice") == "none" or output is not None
+    return None if wants_none and not entries else offer
 
 
 def _tool(tool: Fields, body: Any) -> Mapping[str, Any]:

@@ -85,12 +85,13 @@ def decode(body: object, offer: Offer | None = None) -> MessagesRequest:
     """
     fields = Fields(body)
     reasoning = _reasoning(fields)
-    conversation, plan = _conversation(fields, reasoning, offer)
+    output = _output(fields)
+    conversation, plan = _conversation(fields, reasoning, offer, output)
     request = MessagesRequest(
         model=fields.string("model") or None,
         conversation=conversation,
         sampling=_sampling(fields),
-        output=_output(fields),
+        output=output,
         reasoning_budget=reasoning.budget,
         stream=fields.boolean("stream") or False,
         show_thinking=reasoning.shown,
@@ -104,9 +105,8 @@ def decode(body: object, offer: Offer | None = None) -> MessagesRequest:
 def decode_count(body: object, offer: Offer | None = None) -> CountRequest:
     """Reads the body of a request that only asks how long its prompt is; raises as :func:`decode` does."""
     fields = Fields(body)
-    conversation, _ = _conversation(fields, _reasoning(fields), offer)
+    conversation, _ = _conversation(fields, _reasoning(fields), offer, _output(fields))
     request = CountRequest(fields.string("model") or None, conversation)
-    _output(fields)
     _check_rest(fields)
     return request
 
@@ -117,12 +117,12 @@ def _check_rest(fields: Fields) -> None:
 
 
 def _conversation(
-    fields: Fields, reasoning: ReasoningOptions, offer: Offer | None
+    fields: Fields, reasoning: ReasoningOptions, offer: Offer | None, output: OutputFormat | None
 ) -> tuple[Conversation, McpPlan | None]:
     """The conversation, and those of its tools that the server itself runs."""
     catalogue = offer.catalogue if offer else None
     turns = decode_turns(fields, lambda server, name: exposed_name(catalogue, server, name))
-    tools, paths, plan = _tools(fields, offer)
+    tools, paths, plan = _tools(fields, offer, output)
     choice, parallel = _tool_choice(fields, [tool["function"]["name"] for tool in tools])
     # A last message of the assistant is the beginning of the answer.
     continue_final = turns[-1].role == "assistant" and not turns[-1].tool_calls
@@ -140,7 +140,7 @@ def _conversation(
 
 
 def _tools(
-    fields: Fields, offer: Offer | None
+    fields: Fields, offer: Offer | None, output: OutputFormat | None
 ) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...], McpPlan | None]:
     """The tools of a conversation, where their schemas are, and those that the server itself runs."""
     paths: list[str] = []
@@ -158,7 +158,7 @@ def _tools(
     labels = {toolset.label for toolset in toolsets}
     entries = [*(server for server in servers if server.label not in labels), *toolsets]
     choice = fields.fields("tool_choice")
-    wants_none = choice is not None and choice.get("type") == "none"
+    wants_none = output is not None or (choice is not None and choice.get("type") == "none")
     plan = make_plan(
         entries, None if wants_none and not entries else offer, {tool["function"]["name"] for tool in tools}
     )

@@ -140,7 +140,8 @@ def decode(body: object, offer: Offer | None = None) -> ResponsesRequest:
     ``offer`` are the tools of MCP servers that there are for requests.
     """
     fields = Fields(body)
-    tools, paths, shown, custom, plan = _tools(fields, offer)
+    output = _output(fields)
+    tools, paths, shown, custom, plan = _tools(fields, offer, output)
     names = [tool["function"]["name"] for tool in tools]
     reasoning = decode_reasoning(fields)
     previous, conversation_id = _before(fields)
@@ -164,7 +165,7 @@ def decode(body: object, offer: Offer | None = None) -> ResponsesRequest:
             custom_tools=custom,
         ),
         echo=_echo(fields, sampling, shown, metadata, store),
-        output=_output(fields),
+        output=output,
         reasoning_budget=reasoning.budget,
         previous=previous,
         conversation_id=conversation_id,
@@ -288,7 +289,7 @@ Tools = tuple[
 ]
 
 
-def _tools(fields: Fields, offer: Offer | None) -> Tools:
+def _tools(fields: Fields, offer: Offer | None, output: OutputFormat | None) -> Tools:
     """The tools as functions, where their parameters are, the tools as the response repeats them, the names of the
     custom ones among them, and those that the server itself runs.
     """
@@ -318,7 +319,7 @@ def _tools(fields: Fields, offer: Offer | None) -> Tools:
         paths.append(tool.at("format" if kind == "custom" else "parameters"))
         shown.append(repeated)
     taken = {function["function"]["name"] for function in functions}
-    plan = make_plan(entries, unasked(fields, offer, entries), taken, on_failure="report")
+    plan = make_plan(entries, unasked(fields, offer, entries, output), taken, on_failure="report")
     return with_plan(functions, plan), with_paths(paths, plan), shown, frozenset(custom), plan
 
 
