@@ -284,6 +284,11 @@ def test_without_a_store_an_approval_counts_once_too() -> None:
         with pytest.raises(openai.BadRequestError, match="answered before"):
             whole(api, tools=[ASKING], store=False, input=answered)
         # The whole conversation, with what came of the approval.
+        # Another spelling of the id is not another approval.
+        for spelled in (answered[-2]["id"].removeprefix("mcpr_"), answered[-2]["id"].upper()):
+            again = [*said[:-1], {**said[-1], "id": spelled}, {**answered[-1], "approval_request_id": spelled}]
+            with pytest.raises(openai.BadRequestError, match="can't be answered"):
+                whole(api, tools=[ASKING], store=False, input=again)
         after = [*answered, *(item.to_dict() for item in second.output), {"role": "user", "content": "Thanks"}]
         whole(api, tools=[ASKING], store=False, input=after)
     assert runner.ran == [("now", '{"zone": "UTC"}')]
@@ -300,6 +305,43 @@ def test_an_approval_of_another_conversation_is_none() -> None:
         with pytest.raises(openai.BadRequestError, match="can't be answered"):
             whole(api, input=[made_up, {**approval(asked), "approval_request_id": made_up["id"]}])
     assert runner.ran == []
+
+
+@pytest.mark.parametrize("approve", [True, False])
+def test_an_answer_reaches_no_other_record_of_the_store(approve: bool) -> None:
+    with connected(FakeRunner(tool("now")), LOOK) as api:
+        kept = api.conversations.create()
+        other = whole(api)
+        for name in (kept.id, other.id):
+            made_up = {**_request("now"), "id": name}
+            answer = {"type": "mcp_approval_response", "approval_request_id": name, "approve": approve}
+            if approve:
+                with pytest.raises(openai.BadRequestError, match="can't be answered"):
+                    whole(api, input=[made_up, answer])
+            else:
+                whole(api, input=[{"role": "user", "content": "Hello"}, made_up, answer])
+        assert api.conversations.retrieve(kept.id).id == kept.id
+        assert api.responses.retrieve(other.id).id == other.id
+
+
+def _request(name: str) -> dict[str, Any]:
+    return {"type": "mcp_approval_request", "name": name, "server_label": "time", "arguments": "{}"}
+
+
+@pytest.mark.parametrize("answers", [(True, False), (False, True), (True, True)])
+def test_two_answers_to_one_question_are_none(answers: tuple[bool, bool]) -> None:
+    runner = FakeRunner(tool("now"))
+    with connected(runner, LOOK, NOON) as api:
+        first = whole(api, tools=[ASKING])
+        asked = first.output[-1]
+        goes_on: Any = {"tools": [ASKING], "previous_response_id": first.id}
+        with pytest.raises(openai.BadRequestError, match="answered twice") as caught:
+            whole(api, **goes_on, input=[approval(asked, each) for each in answers])
+        assert runner.ran == []
+        assert caught.value.param == "input[1].approval_request_id"
+        # Nothing was taken: one answer still counts.
+        whole(api, **goes_on, input=[approval(asked)])
+    assert len(runner.ran) == 1
 
 
 @pytest.mark.parametrize(
