@@ -29,7 +29,7 @@ MAX_AGE = 3600
 """Seconds in which a request for approval that was not stored can be answered."""
 
 _ID = re.compile(r"mcpr_[0-9a-f]{32}(\.[0-9a-f]+\.[0-9a-f]+\.[0-9a-f]{64})?")
-"""The ids that are made here, each in its only spelling: a nonce, and what vouches for a call that is not stored."""
+"""The ids that are made here, each in its only spelling: a nonce, and what vouches for what is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
