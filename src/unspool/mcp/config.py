@@ -224,7 +224,8 @@ def _headers(entry: Entry) -> dict[str, str]:
         usable = value.isprintable() and value.isascii() and value == value.strip(" ")
         if not _HEADER.fullmatch(name) or not usable:
             raise McpConfigError(
-                f"{entry.at('headers')}: {name!r} is no header, or its value has other characters, or spaces around it"
+                f"{entry.at('headers')}: {name!r} is no header, or its value has other characters, "
+                "or spaces around it"
             )
     return headers
 
