@@ -425,7 +425,8 @@ class ToolLoop:
 
 def _with_any_arguments(conversation: Conversation, name: str) -> Conversation:
     """The conversation with a tool of this name that takes any object."""
-    anything = {"type": "object"}
+    # Templates read the properties without asking whether they are there.
+    anything = {"type": "object", "properties": {}}
     tools = tuple(
         {**tool, "function": {**tool["function"], "parameters": anything}}
         if tool["function"]["name"] == name
