@@ -243,6 +243,26 @@ def test_what_was_approved_runs_once(answer: Any) -> None:
     assert caught.value.param == "input[0].approval_request_id"
 
 
+def test_a_call_that_was_approved_belongs_to_the_turn_that_asked() -> None:
+    """Templates refuse two turns of the assistant in a row, and the tool would have run by then."""
+    runner = FakeRunner(tool("now"))
+    engine = scripted("Let me look.\n" + call("time__now"), "It is noon.")
+    alternating = (
+        "{% for m in messages %}{% if not loop.first and m.role == loop.previtem.role %}"
+        "{{ raise_exception('alternate') }}{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+    )
+    with connected(runner, engine=engine, settings=Settings(chat_template=alternating)) as api:
+        first = whole(api, tools=[ASKING])
+        goes_on: Any = {"tools": [ASKING], "previous_response_id": first.id}
+        second = whole(api, **goes_on, input=[approval(first.output[-1])])
+    assert second.output_text == "It is noon."
+    assert len(runner.ran) == 1
+    prompt = str(engine.prompts[1])
+    assert (
+        prompt.index("[assistant]Let me look.") < prompt.index('"time__now", "arguments"') < prompt.index("noon")
+    )
+
+
 def test_what_was_denied_is_told_to_the_model() -> None:
     runner = FakeRunner(tool("now"))
     engine = scripted(call("time__now"), "Then not.")

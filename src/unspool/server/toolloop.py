@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from unspool.engines.base import Sampling
 from unspool.events import (
@@ -44,6 +44,8 @@ from unspool.surfaces.server_events import (
     LoopLimit,
     ToolsListed,
 )
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +132,7 @@ async def begin(
     if plan is None or runner is None:
         return await generate(conversation, sampling)
     loop = ToolLoop(service, runner, generate, conversation, sampling, plan, manners)
-    await loop.prepare()
+    await loop.prepare(partial(service.check, **options))
     return loop
 
 
@@ -189,10 +191,13 @@ class ToolLoop:
         self._first: Generation | None = None
         self.steps = self._run()
 
-    async def prepare(self) -> None:
-        """Finds what is wrong with the request; raises as :meth:`Service.generate` does."""
+    async def prepare(self, check: Callable[[Conversation, Sampling], Awaitable[None]]) -> None:
+        """Finds what is wrong with the request; raises as :meth:`Service.generate` does.
+
+        ``check`` does so where there is no turn yet, since tools run first.
+        """
         if self._manners.granted:
-            self._service.template.render(self._conversation)
+            await self._relaxed(check)
         else:
             await self._next()
 
@@ -219,15 +224,15 @@ class ToolLoop:
 
     async def _next(self) -> None:
         """Prepares the next turn."""
-        self._generation = await self._generated()
+        self._generation = await self._relaxed(self._generate)
         self._first = self._first or self._generation
 
-    async def _generated(self) -> Generation:
-        """The next generation. A tool whose schema can't be held may be called with any object."""
+    async def _relaxed(self, use: Callable[[Conversation, Sampling], Awaitable[T]]) -> T:
+        """What becomes of the conversation. A tool whose schema can't be held may be called with any object."""
         parameters = {schema_path(name): name for name in self._plan.tools}
         while True:
             try:
-                return await self._generate(self._conversation, self._sampling)
+                return await use(self._conversation, self._sampling)
             except InvalidRequestError as error:
                 name = parameters.pop(error.param or "", None)
                 if name is None:
@@ -379,6 +384,10 @@ class ToolLoop:
             reasoning=reasoning or None,
             tool_calls=tuple(call.as_tool_call for call in calls),
         )
+        if self._manners.granted and self._rounds == 0 and turns[-1].role == "assistant":
+            # The turn that ended with the question: templates refuse two of the assistant in a row.
+            begun = turns.pop()
+            said = replace(begun, tool_calls=begun.tool_calls + said.tool_calls)
         turns += [said, *(call.turn() for call in calls)]
         self._conversation = replace(
             self._conversation, turns=tuple(turns), continue_final=False, add_generation_prompt=True
