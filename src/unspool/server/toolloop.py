@@ -207,6 +207,11 @@ class ToolLoop:
         return Usage() if self._first is None else self._first.prompt
 
     @property
+    def conversation(self) -> Conversation:
+        """What the model has been told so far, its own turns among it."""
+        return self._conversation
+
+    @property
     def stop_sequences(self) -> list[str | None]:
         """The stop string that ended the last turn."""
         return [None] if self._generation is None else self._generation.stop_sequences
