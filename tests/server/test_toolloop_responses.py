@@ -263,6 +263,21 @@ def test_a_call_that_was_approved_belongs_to_the_turn_that_asked() -> None:
     )
 
 
+def test_a_tool_that_runs_first_takes_no_place_in_the_queue() -> None:
+    runner = FakeRunner(tool("now"))
+    runner.answers["now"] = runner.hang
+    engine = scripted(call("time__now"), "Hello.")
+    with connected(runner, engine=engine, settings=Settings(max_waiting=1)) as api:
+        first = whole(api, tools=[ASKING])
+        agreed = [approval(first.output[-1])]
+        with api.responses.create(
+            model="default", previous_response_id=first.id, input=agreed, tools=[ASKING], stream=True
+        ):
+            assert runner.waiting.wait(20)
+            assert whole(api).output_text == "Hello."
+    assert runner.cancelled.wait(20)
+
+
 def test_what_was_denied_is_told_to_the_model() -> None:
     runner = FakeRunner(tool("now"))
     engine = scripted(call("time__now"), "Then not.")
