@@ -98,10 +98,11 @@ class Granted:
 class Manners:
     """How a surface shows the loop.
 
-    ``ask`` makes approval requests; without it the client gets calls that need its approval as calls of its own.
-    ``pauses``: a limit ends the answer, and the client sends it back to go on. ``between`` is put between texts of
-    two turns. ``listed`` are the servers whose tools the client is told first, ``granted`` the calls that run
-    first. ``most_calls`` is how many calls may run (``None``: any number).
+    ``ask`` makes approval requests; without it the client gets calls that need its approval as calls of its
+    own. ``pauses``: a limit ends the answer, and the client sends it back to go on. ``between`` is put between
+    texts of two turns, and between their thoughts. ``listed`` are the servers whose tools the client is told
+    first, ``granted`` the calls that run first. ``most_calls`` is how many calls may run (``None``: any
+    number).
     """
 
     request_id: str
@@ -186,7 +187,7 @@ class ToolLoop:
         self._ids = {call.id for turn in conversation.turns for call in turn.tool_calls}
         self._numbered = 0
         self._usage = Usage()
-        self._said_something = False
+        self._has_said: set[type[Event]] = set()
         self._generation: Generation | None = None
         self._first: Generation | None = None
         self.steps = self._run()
@@ -298,11 +299,13 @@ class ToolLoop:
         told: list[AnyEvent] = []
         for event in events:
             if type(event) is ContentDelta:
-                if event.text and not turn.content and self._said_something and self._manners.between:
-                    told.append(ContentDelta(self._manners.between))
+                if not turn.content:
+                    told += self._apart(event)
                 turn.content.append(event.text)
                 told.append(event)
             elif type(event) is ReasoningDelta:
+                if not turn.reasoning:
+                    told += self._apart(event)
                 turn.reasoning.append(event.text)
                 told.append(event)
             elif type(event) is ToolCallStart:
@@ -314,8 +317,14 @@ class ToolLoop:
                 told += turn.calls[event.index].end()
             elif type(event) is Finish:
                 turn.finish = event
-        self._said_something = self._said_something or any(turn.content)
         return told
+
+    def _apart(self, event: ContentDelta | ReasoningDelta) -> list[AnyEvent]:
+        """What stands between the first text of a turn and that of earlier turns."""
+        kind, between = type(event), self._manners.between
+        is_more = kind in self._has_said
+        self._has_said.add(kind)
+        return [kind(between)] if is_more and between else []
 
     def _numbered_start(self, call_id: str, name: str) -> ToolCallStart:
         """A call with a number and an id that no other call of this answer has: a turn knows only its own."""
