@@ -7,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.mcp.files import loaded
 from unspool.mcp.checking import Check, check
 
@@ -35,6 +37,23 @@ def test_what_would_be_run_is_said_without_secrets(tmp_path: Path) -> None:
     assert (far.url, far.headers) == ("https://h.test/mcp", ("Authorization",))
     assert "s3cret" not in json.dumps([dataclasses.asdict(each) for each in checks])
     assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://h.test/${KEY}/mcp", "https://h.test/${KEY}/mcp"),
+        ("https://${HOST:-h.test}/s/${env:KEY}?a=${KEY}", "https://${HOST}/s/${env:KEY}"),
+        ("https://${KEY}:${KEY:-a/b?c@d}@h.test/mcp#${KEY}", "https://h.test/mcp"),
+        ("${URL}", "${URL}"),
+        ("${NONE:-https://a:s3cret@h.test/s3cret}", "${NONE}"),
+    ],
+)
+def test_what_variables_put_into_a_url_is_not_said(tmp_path: Path, url: str, shown: str) -> None:
+    said = {"KEY": "s3cret", "URL": "https://h.test/s3cret"}
+    (found,) = check(loaded(tmp_path, {"remote": {"url": url}}, said))
+    assert found.url == shown
+    assert "s3cret" not in str(found)
 
 
 def test_what_would_be_refused_is_said_with_the_reason(tmp_path: Path) -> None:

@@ -116,6 +116,7 @@ def test_how_a_server_is_reached(tmp_path: Path, said: dict[str, Any], transport
         ({"command": "x", "cwd": "nowhere"}, "cwd: "),
         ({"url": "http://h/", "headers": {"A": "b\r\nC: d"}}, "'A' is no header"),
         ({"url": "http://h/", "headers": {"A B": "b"}}, "'A B' is no header"),
+        ({"url": "http://h/", "headers": {"A": "Bearer b "}}, "or spaces around it"),
         ("npx", "must be an object"),
     ],
 )

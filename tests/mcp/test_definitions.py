@@ -52,6 +52,30 @@ def test_a_schema_that_can_not_be_used(schema: dict[str, Any], message: str) -> 
         definitions.schema(tool(schema))
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ({"properties": []}, {"properties": {}}),
+        ({"properties": {"a": True, "b": False, "c": 5}}, {"properties": {"a": {}, "b": {"not": {}}, "c": {}}}),
+        ({"required": 5, "allOf": {}, "$defs": []}, {"properties": {}}),
+        ({"properties": {"a": {"required": True}}}, {"properties": {"a": {}}}),
+        ({"properties": {"a": {"type": "strin"}}}, {"properties": {"a": {}}}),
+        ({"properties": {"a": {"type": ["string", 5]}}}, {"properties": {"a": {}}}),
+        ({"properties": {"a": {"type": [], "description": 5}}}, {"properties": {"a": {}}}),
+        ({"properties": {"a": {"items": {"properties": [1]}}}}, {"properties": {"a": {"items": {}}}}),
+        ({"properties": {"a": {"items": True}}}, {"properties": {"a": {"items": {}}}}),
+        *[
+            ({"properties": {"a": {"enum": [5, {"type": 1, "required": 2}]}}},) * 2,
+            ({"properties": {"required": {"type": ["string", "null"]}}, "required": ["required"]},) * 2,
+            ({"properties": {}, "additionalProperties": False},) * 2,
+        ],
+    ],
+)
+def test_what_no_schema_has_is_not_shown(said: dict[str, Any], shown: dict[str, Any]) -> None:
+    """A server that describes one tool wrongly would break every request, where the template reads that."""
+    assert definitions.schema(tool(said)) == {"type": "object", **shown}
+
+
 def test_texts_have_no_hidden_characters_and_values_stay() -> None:
     hidden = "a\u200bb\U000e0041c\u202ed\x1b[0me\U000e0100f"
     said = {"properties": {"a": {"description": hidden, "enum": [hidden]}}}

@@ -183,6 +183,22 @@ def test_tools_that_changed_are_listed_again_and_a_kept_catalogue_stays(tmp_path
     with_manager(tmp_path, {"s": fault("changing")}, use)
 
 
+def test_what_was_agreed_to_is_the_tool_as_it_was(tmp_path: Path) -> None:
+    async def use(manager: Manager) -> None:
+        kept = manager.catalogue().find("s__work")
+        assert kept is not None
+        assert not (await manager.call(kept, "", request_id="r")).is_error
+        await until(lambda: manager.catalogue().find("s__more") is not None)
+        refused = await manager.call(kept, "", request_id="r")
+        assert refused.is_error
+        assert "has changed, and needs to be agreed to again. Nothing was run." in refused.text
+        now = manager.catalogue().find("s__work")
+        assert now is not None
+        assert not (await manager.call(now, "", request_id="r")).is_error
+
+    with_manager(tmp_path, {"s": fault("changing", tools={"*": "ask"})}, use)
+
+
 @pytest.mark.parametrize("unpinned", ["ask", "deny"])
 def test_a_tool_that_is_not_the_pinned_one_is_not_run_as_before(tmp_path: Path, unpinned: str) -> None:
     pins: dict[str, str] = {}

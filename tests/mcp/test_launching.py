@@ -11,6 +11,7 @@ import pytest
 
 from tests.mcp.files import give_away, loaded
 from unspool.mcp.launching import SEARCH_PATH, Launch, launch
+from unspool.mcp.ownership import objection
 from unspool.mcp.settings import McpConfigError
 
 
@@ -73,6 +74,47 @@ def test_a_link_is_followed_and_both_ends_must_be_safe(tmp_path: Path) -> None:
     link.parent.chmod(0o755)
     path.parent.chmod(0o775)
     assert f"{path.parent} can be written by group" in refusal(tmp_path, {"command": str(link)})
+
+
+def test_every_link_on_the_way_must_be_safe(tmp_path: Path) -> None:
+    program = script(tmp_path / "bin")
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "current").symlink_to("../bin")
+    first = tmp_path / "first"
+    first.symlink_to(shared / "current" / "run")
+    assert launched(tmp_path, {"command": str(first)}).program == program.resolve()
+    shared.chmod(0o777)
+    assert f"{shared} can be written by group and others" in refusal(tmp_path, {"command": str(first)})
+    shared.chmod(0o1777)
+    assert launched(tmp_path, {"command": str(first)}).program == program.resolve()
+
+
+def test_a_link_of_somebody_else_is_not_followed_where_its_owner_may_change_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, shared = script(tmp_path / "bin"), tmp_path / "shared"
+    shared.mkdir()
+    link = shared / "run"
+    link.symlink_to(program)
+    status = Path.lstat
+
+    def of_another(path: Path) -> os.stat_result:
+        found = status(path)
+        return found if path != link else os.stat_result((*found[:4], 12345, *found[5:]))
+
+    monkeypatch.setattr(Path, "lstat", of_another)
+    assert launched(tmp_path, {"command": str(link)}).program == program.resolve()
+    shared.chmod(0o1777)
+    assert f"the link {link} belongs to user 12345" in refusal(tmp_path, {"command": str(link)})
+
+
+def test_links_in_a_circle_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="symbolic links"):
+        objection(tmp_path / "a")
+    assert "can't be read" in refusal(tmp_path, {"command": str(tmp_path / "a")})
 
 
 def test_a_program_that_others_can_change_is_refused_unless_the_file_says_otherwise(tmp_path: Path) -> None:

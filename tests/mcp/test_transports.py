@@ -9,9 +9,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import httpx2
 import pytest
 
 from tests.mcp.running import running, served, until
+from unspool.mcp.client import reason_of
 from unspool.mcp.manager import Manager
 from unspool.mcp.tools import ToolResult
 
@@ -165,6 +167,18 @@ def test_a_status_is_told_without_the_url(tmp_path: Path) -> None:
             server.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        httpx2.LocalProtocolError("Illegal header value b'Bearer s3cret '"),
+        httpx2.InvalidURL("Invalid port: 's3cret'"),
+    ],
+)
+def test_what_could_not_be_sent_is_not_told(failure: Exception) -> None:
+    said = reason_of(ExceptionGroup("a", [failure]))
+    assert said == f"nothing could be sent to it: {type(failure).__name__}"
 
 
 def test_a_server_that_speaks_only_the_older_transport_is_said_to(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 import unspool
 from tests.server.serving import HELLO, ScriptedEngine, client, served
+from tests.server.toolrunner import FakeRunner, running, tool
 from unspool.compat.following import DEFAULT_FORMAT
 from unspool.engines.base import Chunk
 from unspool.engines.replay import Recording, ReplayEngine
@@ -213,3 +216,37 @@ def test_the_demo_model_is_not_given_its_templates_default_system_message() -> N
         client(url).chat.completions.create(model="scripted", messages=HELLO)
     assert engine.prompts == ["<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"]
     assert Service(engine, Settings(chat_template="{{ 1 }}")).template.source == "{{ 1 }}"
+
+
+def test_a_tool_server_that_never_starts_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    class Stuck(FakeRunner):
+        async def start(self) -> None:
+            try:
+                await self.hang()
+            finally:
+                ended.set()
+
+    monkeypatch.setattr("unspool.server.app._START_S", 0.01)
+    runner = Stuck(tool("now"))
+    with running(runner, Recording("hello", "Hello.")) as url:
+        assert httpx.get(f"{url}/health").status_code == 200
+        assert runner.waiting.is_set()
+        assert not ended.is_set()
+    assert ended.is_set()
+    assert runner.closed
+
+
+def test_tools_that_can_not_be_started_are_an_error_at_the_start() -> None:
+    class Broken(FakeRunner):
+        async def start(self) -> None:
+            raise OSError("no room")
+
+    async def run() -> None:
+        app = create_app(ReplayEngine([Recording("hello", "Hello.")]), runner=Broken())
+        async with app.router.lifespan_context(app):
+            raise AssertionError("it was served")
+
+    with pytest.raises(OSError, match="no room"):
+        asyncio.run(run())

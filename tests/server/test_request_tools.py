@@ -122,6 +122,7 @@ def test_in_the_responses_api_nothing_runs_without_a_word(brought: Brought) -> N
         ({"headers": "s3cret"}, "tools[0].headers"),
         ({"authorization": ["s3cret"]}, "tools[0].authorization"),
         ({"authorization": "s3cret\n"}, "tools[0].authorization"),
+        ({"authorization": "s3cret "}, "tools[0].authorization"),
         ({"connector_id": "connector_s3cret"}, "tools[0].connector_id"),
     ],
 )

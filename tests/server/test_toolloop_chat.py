@@ -53,6 +53,16 @@ def test_the_server_runs_its_tools_and_the_client_gets_the_answer(answer: Any) -
     assert runner.closed
 
 
+@both
+def test_texts_and_thoughts_of_two_turns_are_told_apart(answer: Any) -> None:
+    looking = f"<think>\nWhat time?\n</think>\n\nLet me look.{call('time__now')}"
+    engine = scripted(looking, "<think>\nNoon, then.\n</think>\n\nIt is noon.")
+    with connected(FakeRunner(tool("now")), engine=engine, settings=Settings(format="qwen3")) as api:
+        message = answer(api).choices[0].message
+    assert message.content == "Let me look.\n\nIt is noon."
+    assert message.reasoning_content.split("\n\n") == ["What time?", "Noon, then."]
+
+
 def test_what_is_offered_is_what_there_is() -> None:
     """BUG-207: tools that were loaded are offered to requests that name none; those that ask are not."""
     engine = scripted("Hello.")

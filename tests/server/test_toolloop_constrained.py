@@ -61,3 +61,20 @@ def test_a_schema_that_cant_be_held_lets_any_object_through(
         asked(api, tool_choice="required")
     assert [name for name, _ in runner.ran[:1]] == ["now"]
     assert "Calls of the MCP tool 'time__now' are not held to its schema" in caplog.text
+
+
+def test_what_can_not_be_demanded_shows_before_an_approved_tool_runs(engine: SharedEngine) -> None:
+    runner = FakeRunner(tool("now", schema=SCHEMA))
+    named: Any = {"model": "default", "tools": [{"type": "mcp", "server_label": "time"}]}
+    must: Any = {"tool_choice": "required", "max_output_tokens": 120, "parallel_tool_calls": False}
+    with connected(runner, engine=engine) as api:
+        create: Any = api.with_options(timeout=120).responses.create
+        asking = create(**named, **must, input=QUESTION)
+        asked = asking.output[-1]
+        assert asked.type == "mcp_approval_request"
+        agreed = {"type": "mcp_approval_response", "approval_request_id": asked.id, "approve": True}
+        form = {"type": "json_schema", "name": "deep", "schema": DEEP}
+        with pytest.raises(openai.BadRequestError) as caught:
+            create(**named, previous_response_id=asking.id, input=[agreed], text={"format": form})
+    assert caught.value.param == "text.format.schema"
+    assert runner.ran == []

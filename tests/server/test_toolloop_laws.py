@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -19,12 +20,14 @@ from unspool.engines.base import Sampling
 from unspool.mcp.tools import ToolResult
 from unspool.server.limits import EndedError
 from unspool.server.service import Service, Settings
-from unspool.server.toolloop import Answer, Manners, begin
+from unspool.server.toolloop import Answer, Manners, ToolLoop, begin
 from unspool.surfaces.chat_writer import ChatStream
 from unspool.surfaces.conversation import Conversation, Turn
 from unspool.surfaces.fields import Fields
-from unspool.surfaces.mcp_plan import Offer, make_plan, read_entry
-from unspool.surfaces.messages_writer import MessageStream
+from unspool.surfaces.mcp_plan import Offer, exposed_name, make_plan, read_entry
+from unspool.surfaces.messages_turns import decode_turns
+from unspool.surfaces.messages_writer import MessageStream, message
+from unspool.surfaces.responses_items import decode_items, turns_of
 from unspool.surfaces.responses_writer import ResponseStream
 from unspool.surfaces.server_events import AnyEvent, ServerCallResult
 
@@ -93,8 +96,8 @@ def test_every_stream_is_legal_and_only_what_may_run_runs(
     assert {each["name"] for each in heard.calls} <= {"get_weather", "time__set"}
 
     messages = MessageStream(message_id="m", model="m")
-    message = messages_grammar.read_stream(messages.write(events) + messages.close()).folded()
-    blocks = [block["type"] for block in message["content"]]
+    folded = messages_grammar.read_stream(messages.write(events) + messages.close()).folded()
+    blocks = [block["type"] for block in folded["content"]]
     assert blocks.count("mcp_tool_result") == len(results)
 
     head = {"id": "resp_1", "object": "response", "created_at": 0, "model": "m"}
@@ -102,6 +105,52 @@ def test_every_stream_is_legal_and_only_what_may_run_runs(
     output = responses_grammar.read_stream(responses.write(events) + responses.close())["output"]
     done = [item for item in output if item["type"] == "mcp_call" and item["status"] in ("completed", "failed")]
     assert len(done) == len(results)
+
+
+server_turns = st.lists(
+    st.lists(st.sampled_from([*PIECES[:4], call("time__now", '{"zone": 1}'), "\n"]), max_size=4).map("".join),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(deadline=None)
+@given(server_turns)
+def test_what_comes_back_is_the_conversation_that_the_model_had(written: list[str]) -> None:
+    """Calls of two turns are not two calls of one, which some templates refuse, and prompts begin as before."""
+    runner = FakeRunner(*TOOLS, zones=ToolResult("no zones", is_error=True))
+    _, answering = loop_of(runner, scripted(*written, "Done."), Manners("req_1"))
+    had: list[Conversation] = []
+
+    async def run() -> list[AnyEvent]:
+        answer = await answering()
+        assert isinstance(answer, ToolLoop)
+        (events,) = await answer.events()
+        had.append(answer.conversation)
+        return events
+
+    events = asyncio.run(run())
+    wanted = [_shape(turn) for turn in had[0].turns[1:]]
+
+    def named(server: str, name: str) -> str:
+        return exposed_name(runner.catalogue(), server, name)
+
+    head = {"id": "resp_1", "object": "response", "created_at": 0, "model": "m"}
+    responses = ResponseStream(head, clock=lambda: 1.0)
+    responses.write(events)
+    responses.close()
+    items = decode_items(responses.response()["output"], "input")
+    assert [_shape(turn) for turn in turns_of(items, named)][: len(wanted)] == wanted
+
+    content = json.loads(message(events, message_id="m", model="m"))["content"]
+    sent = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": content}]
+    back = decode_turns(Fields({"messages": sent}), named)[1:]
+    assert [_shape(turn) for turn in back][: len(wanted)] == wanted
+
+
+def _shape(turn: Turn) -> Any:
+    calls = [(call.name, call.arguments) for call in turn.tool_calls]
+    return turn.role, (turn.text or "").strip(), turn.reasoning, calls
 
 
 def test_the_end_of_the_server_ends_its_tools() -> None:

@@ -243,6 +243,41 @@ def test_what_was_approved_runs_once(answer: Any) -> None:
     assert caught.value.param == "input[0].approval_request_id"
 
 
+def test_a_call_that_was_approved_belongs_to_the_turn_that_asked() -> None:
+    """Templates refuse two turns of the assistant in a row, and the tool would have run by then."""
+    runner = FakeRunner(tool("now"))
+    engine = scripted("Let me look.\n" + call("time__now"), "It is noon.")
+    alternating = (
+        "{% for m in messages %}{% if not loop.first and m.role == loop.previtem.role %}"
+        "{{ raise_exception('alternate') }}{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+    )
+    with connected(runner, engine=engine, settings=Settings(chat_template=alternating)) as api:
+        first = whole(api, tools=[ASKING])
+        goes_on: Any = {"tools": [ASKING], "previous_response_id": first.id}
+        second = whole(api, **goes_on, input=[approval(first.output[-1])])
+    assert second.output_text == "It is noon."
+    assert len(runner.ran) == 1
+    prompt = str(engine.prompts[1])
+    assert (
+        prompt.index("[assistant]Let me look.") < prompt.index('"time__now", "arguments"') < prompt.index("noon")
+    )
+
+
+def test_a_tool_that_runs_first_takes_no_place_in_the_queue() -> None:
+    runner = FakeRunner(tool("now"))
+    runner.answers["now"] = runner.hang
+    engine = scripted(call("time__now"), "Hello.")
+    with connected(runner, engine=engine, settings=Settings(max_waiting=1)) as api:
+        first = whole(api, tools=[ASKING])
+        agreed = [approval(first.output[-1])]
+        with api.responses.create(
+            model="default", previous_response_id=first.id, input=agreed, tools=[ASKING], stream=True
+        ):
+            assert runner.waiting.wait(20)
+            assert whole(api).output_text == "Hello."
+    assert runner.cancelled.wait(20)
+
+
 def test_what_was_denied_is_told_to_the_model() -> None:
     runner = FakeRunner(tool("now"))
     engine = scripted(call("time__now"), "Then not.")
@@ -284,6 +319,11 @@ def test_without_a_store_an_approval_counts_once_too() -> None:
         with pytest.raises(openai.BadRequestError, match="answered before"):
             whole(api, tools=[ASKING], store=False, input=answered)
         # The whole conversation, with what came of the approval.
+        # Another spelling of the id is not another approval.
+        for spelled in (answered[-2]["id"].removeprefix("mcpr_"), answered[-2]["id"].upper()):
+            again = [*said[:-1], {**said[-1], "id": spelled}, {**answered[-1], "approval_request_id": spelled}]
+            with pytest.raises(openai.BadRequestError, match="can't be answered"):
+                whole(api, tools=[ASKING], store=False, input=again)
         after = [*answered, *(item.to_dict() for item in second.output), {"role": "user", "content": "Thanks"}]
         whole(api, tools=[ASKING], store=False, input=after)
     assert runner.ran == [("now", '{"zone": "UTC"}')]
@@ -300,6 +340,43 @@ def test_an_approval_of_another_conversation_is_none() -> None:
         with pytest.raises(openai.BadRequestError, match="can't be answered"):
             whole(api, input=[made_up, {**approval(asked), "approval_request_id": made_up["id"]}])
     assert runner.ran == []
+
+
+@pytest.mark.parametrize("approve", [True, False])
+def test_an_answer_reaches_no_other_record_of_the_store(approve: bool) -> None:
+    with connected(FakeRunner(tool("now")), LOOK) as api:
+        kept = api.conversations.create()
+        other = whole(api)
+        for name in (kept.id, other.id):
+            made_up = {**_request("now"), "id": name}
+            answer = {"type": "mcp_approval_response", "approval_request_id": name, "approve": approve}
+            if approve:
+                with pytest.raises(openai.BadRequestError, match="can't be answered"):
+                    whole(api, input=[made_up, answer])
+            else:
+                whole(api, input=[{"role": "user", "content": "Hello"}, made_up, answer])
+        assert api.conversations.retrieve(kept.id).id == kept.id
+        assert api.responses.retrieve(other.id).id == other.id
+
+
+def _request(name: str) -> dict[str, Any]:
+    return {"type": "mcp_approval_request", "name": name, "server_label": "time", "arguments": "{}"}
+
+
+@pytest.mark.parametrize("answers", [(True, False), (False, True), (True, True)])
+def test_two_answers_to_one_question_are_none(answers: tuple[bool, bool]) -> None:
+    runner = FakeRunner(tool("now"))
+    with connected(runner, LOOK, NOON) as api:
+        first = whole(api, tools=[ASKING])
+        asked = first.output[-1]
+        goes_on: Any = {"tools": [ASKING], "previous_response_id": first.id}
+        with pytest.raises(openai.BadRequestError, match="answered twice") as caught:
+            whole(api, **goes_on, input=[approval(asked, each) for each in answers])
+        assert runner.ran == []
+        assert caught.value.param == "input[1].approval_request_id"
+        # Nothing was taken: one answer still counts.
+        whole(api, **goes_on, input=[approval(asked)])
+    assert len(runner.ran) == 1
 
 
 @pytest.mark.parametrize(

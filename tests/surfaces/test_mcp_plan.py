@@ -8,6 +8,7 @@ import pytest
 
 from tests.surfaces.server_strategies import TOOL
 from unspool.mcp.tools import Catalogue, McpTool, Policy, ServerState
+from unspool.surfaces import messages
 from unspool.surfaces.errors import InvalidRequestError
 from unspool.surfaces.fields import Fields
 from unspool.surfaces.mcp_plan import McpPlan, Offer, exposed_name, make_plan, read_entry
@@ -156,3 +157,45 @@ def test_a_tool_that_is_gone_keeps_the_name_of_its_server_and_its_own() -> None:
     assert exposed_name(catalogue, "time", "now") == "t__now_1234abcd"
     assert exposed_name(catalogue, "time", "gone") == "time__gone"
     assert exposed_name(None, "", "typo") == "typo"
+
+
+@pytest.mark.parametrize("label", [["time"], {}, 5, True])
+def test_a_label_that_is_no_text_is_named(label: Any) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        read_entry(Fields({"type": "mcp", "server_label": label}, "tools[0]"), offer(NOW), otherwise="ask")
+    assert caught.value.param == "tools[0].server_label"
+    with pytest.raises(InvalidRequestError) as caught:
+        messages.decode({**MESSAGE, "mcp_servers": [{"name": label}]}, offer(NOW))
+    assert caught.value.param == "mcp_servers[0].name"
+
+
+MESSAGE: dict[str, Any] = {"max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+ZONES = tool("zones")
+
+
+@pytest.mark.parametrize(
+    ("configuration", "toolset", "there"),
+    [
+        ({}, {}, {"time__now", "time__zones"}),
+        ({"enabled": False}, {}, set()),
+        ({"allowed_tools": ["now"]}, {}, {"time__now"}),
+        ({"allowed_tools": ["now", "gone"]}, {"configs": {"now": {"enabled": False}}}, set()),
+        (
+            {"allowed_tools": ["now"]},
+            {"default_config": {"enabled": False}, "configs": {"zones": {"enabled": True}}},
+            set(),
+        ),
+        ({}, {"default_config": {"enabled": False}, "configs": {"zones": {"enabled": True}}}, {"time__zones"}),
+    ],
+)
+def test_a_toolset_takes_nothing_back_that_the_list_of_servers_says(
+    configuration: dict[str, Any], toolset: dict[str, Any], there: set[str]
+) -> None:
+    body = {
+        **MESSAGE,
+        "mcp_servers": [{"name": "time", "tool_configuration": configuration}],
+        "tools": [{"type": "mcp_toolset", "mcp_server_name": "time", **toolset}],
+    }
+    plan = messages.decode(body, offer(NOW, ZONES)).mcp
+    assert plan is not None
+    assert set(plan.tools) == there

@@ -275,3 +275,10 @@ def test_results_of_the_servers_calls_are_turns_before_what_was_written_next() -
 
 def test_a_call_of_the_servers_without_a_result_is_left_out() -> None:
     assert turns(HELLO, {"role": "assistant", "content": [text("Hm."), use()]})[1] == Turn("assistant", ("Hm.",))
+
+
+@pytest.mark.parametrize("name", [None, "", 1, ["use_now"], {}])
+def test_a_result_of_no_call_is_named(name: Any) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        turns(HELLO, {"role": "assistant", "content": [use(), {**came("noon"), "tool_use_id": name}]})
+    assert caught.value.param == "messages[1].content[1].tool_use_id"

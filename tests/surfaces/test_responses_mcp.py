@@ -98,6 +98,7 @@ def test_only_what_was_refused_is_told_of_an_approval() -> None:
         ({**ran(), "id": None}, "input[0].id"),
         ({**ran(), "arguments": {}}, "input[0].arguments"),
         ({**ran(), "output": 1}, "input[0].output"),
+        ({**ran(), "approval_request_id": ["a"]}, "input[0].approval_request_id"),
         ({**request(), "server_label": None}, "input[0].server_label"),
         ({"type": "mcp_list_tools"}, "input[0].server_label"),
     ],

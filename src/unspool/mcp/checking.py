@@ -5,16 +5,17 @@ Values of variables are in none of it, nor are headers, nor what a URL has besid
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 from unspool.mcp.launching import launch
 from unspool.mcp.policy import ANY
 from unspool.mcp.settings import McpConfig, McpConfigError, ServerConfig
 from unspool.mcp.tools import Policy
+from unspool.mcp.variables import named_only
 
 _OWN_FOLDER = Path("(a folder of its own, gone afterwards)")
 
@@ -64,11 +65,9 @@ def _checked(server: ServerConfig) -> Check:
         pinned=None if rules.pins is None else len(rules.pins),
     )
     if server.transport != "stdio":
-        parts = urlsplit(server.url)
-        url = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
         given = server.auth
         auth = None if given is None else f"tokens of {given.issuer} for {given.client_id} ({given.method})"
-        return replace(said, url=url, headers=tuple(server.headers), auth=auth)
+        return replace(said, url=_place(server.written_url), headers=tuple(server.headers), auth=auth)
     try:
         found = launch(server, _OWN_FOLDER)
     except McpConfigError as error:
@@ -81,3 +80,8 @@ def _checked(server: ServerConfig) -> Check:
         cwd=str(found.cwd),
         warnings=found.warnings,
     )
+
+
+def _place(url: str) -> str:
+    """A URL of the file without its user, password, query and fragment; variables stay names."""
+    return re.sub("//[^/]*@", "//", re.split("[?#]", named_only(url))[0])

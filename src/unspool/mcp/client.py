@@ -324,6 +324,9 @@ def reason_of(error: BaseException) -> str:
     error = _first(error)
     if isinstance(error, httpx2.HTTPStatusError):
         return f"it answered with status {error.response.status_code}"
+    if isinstance(error, (httpx2.LocalProtocolError, httpx2.InvalidURL)):
+        # Its text is what was to be sent.
+        return f"nothing could be sent to it: {type(error).__name__}"
     if isinstance(error, httpx2.TransportError):
         return f"it can't be reached: {error or type(error).__name__}"
     if isinstance(error, (MCPError, McpConfigError, TimeoutError, TokenError)):

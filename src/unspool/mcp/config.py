@@ -112,7 +112,7 @@ def _server(path: Path, name: str, said: Any, environment: Mapping[str, str]) ->
     if not 0 < len(name) <= 64 or not name.isprintable():
         raise McpConfigError(f"{place}: a server's name has 1 to 64 printable characters")
     entry = Entry(said, place, partial(_put_in, environment))
-    transport, url = _reached(entry)
+    transport, url, written = _reached(entry)
     limits, warnings = _limits(entry)
     how, more = _program(entry, path.parent) if transport == "stdio" else _sent(entry, path.parent)
     server = filled(
@@ -121,6 +121,7 @@ def _server(path: Path, name: str, said: Any, environment: Mapping[str, str]) ->
             "name": name,
             "transport": transport,
             "url": url,
+            "written_url": written,
             "disabled": _disabled(entry),
             "offer": entry.choice("offer", ("always", "asked")),
             "rules": _rules(entry),
@@ -133,8 +134,8 @@ def _server(path: Path, name: str, said: Any, environment: Mapping[str, str]) ->
     return server, [*warnings, *more, *entry.left_over()]
 
 
-def _reached(entry: Entry) -> tuple[Transport, str | None]:
-    """How a server is reached, and where."""
+def _reached(entry: Entry) -> tuple[Transport, str | None, str | None]:
+    """How a server is reached, and where, also as the file has it."""
     key = entry.one_of("url", "serverUrl", "httpUrl")
     said = entry.text("type", "transport")
     if said is not None:
@@ -150,7 +151,7 @@ def _reached(entry: Entry) -> tuple[Transport, str | None]:
     if transport == "stdio":
         if not entry.has("command"):
             raise McpConfigError(f"{entry.at('command')}: is missing; a stdio server is a program")
-        return transport, None
+        return transport, None, None
     url = entry.text(key) if key is not None else None
     if url is None:
         raise McpConfigError(f"{entry.at('url')}: is missing; a server of type {transport} is reached by one")
@@ -161,7 +162,7 @@ def _reached(entry: Entry) -> tuple[Transport, str | None]:
         usable = False
     if not usable or not url.isprintable() or " " in url:
         raise McpConfigError(f"{entry.at(str(key))}: must be an http or https URL")
-    return transport, url
+    return transport, url, entry.raw(str(key))
 
 
 def _disabled(entry: Entry) -> bool:
@@ -220,9 +221,11 @@ def _folder(entry: Entry, key: str, folder: Path) -> Path | None:
 def _headers(entry: Entry) -> dict[str, str]:
     headers = entry.named_texts("headers")
     for name, value in headers.items():
-        if not _HEADER.fullmatch(name) or not (value.isprintable() and value.isascii()):
+        usable = value.isprintable() and value.isascii() and value == value.strip(" ")
+        if not _HEADER.fullmatch(name) or not usable:
             raise McpConfigError(
-                f"{entry.at('headers')}: {name!r} is no header, or its value has other characters"
+                f"{entry.at('headers')}: {name!r} is no header, or its value has other characters, "
+                "or spaces around it"
             )
     return headers
 

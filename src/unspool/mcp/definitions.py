@@ -12,6 +12,7 @@ from typing import Any
 
 import mcp_types as types
 
+from unspool.constrained.subschemas import subschemas
 from unspool.mcp.tools import digest_of
 
 _DESCRIPTION_CHARACTERS = 8192
@@ -19,6 +20,13 @@ _SCHEMA_BYTES = 64 * 1024
 _SCHEMA_DEPTH = 64
 _HIDDEN = ("Cc", "Cf", "Cs", "Co")
 _TEXTS = ("description", "title", "$comment")
+_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+_KINDS: Mapping[str, type] = {
+    **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"), dict),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems", "enum"), list),
+    **dict.fromkeys(("description", "title"), str),
+}
+"""What the values of keywords must be that chat templates read."""
 
 
 class UnusableToolError(ValueError):
@@ -47,6 +55,8 @@ def schema(tool: types.Tool) -> dict[str, Any]:
     if said.get("type", "object") != "object":
         raise UnusableToolError("its inputSchema is not one of an object")
     shown = _shown({key: value for key, value in said.items() if key != "$schema"}, _SCHEMA_DEPTH)
+    for _, node in subschemas(shown):
+        _mend(node)
     size = len(json.dumps(shown))
     if size > _SCHEMA_BYTES:
         raise UnusableToolError(f"its inputSchema has {size} bytes, more than {_SCHEMA_BYTES}")
@@ -68,6 +78,35 @@ def _shown(said: Any, depth: int) -> Any:
         key: visible(value) if key in _TEXTS and isinstance(value, str) else _shown(value, depth - 1)
         for key, value in said.items()
     }
+
+
+def _mend(node: dict[str, Any]) -> None:
+    """Takes out of a subschema what is none: chat templates read it for every request, and break on it.
+
+    A member that is only ``true`` or ``false`` becomes an object of the same meaning.
+    """
+    for key in [key for key, kind in _KINDS.items() if key in node and not isinstance(node[key], kind)]:
+        del node[key]
+    if "required" in node and not _is_texts(node["required"]):
+        del node["required"]
+    if "type" in node:
+        said = node["type"] if isinstance(node["type"], list) else [node["type"]]
+        if not said or not all(isinstance(each, str) and each in _TYPES for each in said):
+            del node["type"]
+    for name, member in node.get("properties", {}).items():
+        node["properties"][name] = _object(member)
+    if isinstance(node.get("items"), bool):
+        node["items"] = _object(node["items"])
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _object(member: Any) -> Any:
+    if isinstance(member, dict):
+        return member
+    return {"not": {}} if member is False else {}
 
 
 def visible(text: str) -> str:

@@ -78,7 +78,7 @@ def launch(server: ServerConfig, home: Path) -> Launch:
     search = server.env.get("PATH", SEARCH_PATH)
     found = _found(server.command, search, place)
     try:
-        program = found.resolve(strict=True)
+        program = Path(os.path.realpath(found, strict=True))
         status = program.stat()
         said = None if server.trust_path else objection(found)
     except OSError as error:

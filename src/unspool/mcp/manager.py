@@ -21,7 +21,7 @@ from unspool.mcp.client import ServerClient
 from unspool.mcp.executor import Executor
 from unspool.mcp.launching import Launch, launch
 from unspool.mcp.names import exposed_names
-from unspool.mcp.policy import ANY, STRICTNESS, policy_of, reads_only, stricter
+from unspool.mcp.policy import ANY, policy_of, reads_only, stricter
 from unspool.mcp.results import failed, unknown_tool
 from unspool.mcp.settings import McpConfig, ServerConfig
 from unspool.mcp.tools import Catalogue, McpTool, ServerState, ToolResult
@@ -79,7 +79,7 @@ class Manager:
         """Calls a tool of a catalogue that may be older than the current one.
 
         A tool that is denied, or is treated more strictly than when the catalogue was made, is not run. That a
-        tool of policy ``ask`` was agreed to is for the caller to see to.
+        tool of policy ``ask`` was agreed to is for the caller to see to; it must be the tool that it was then.
         """
         record = Record(request_id, tool.server, tool.name, arguments)
         client = self._clients.get(tool.server)
@@ -89,7 +89,8 @@ class Manager:
             record.write("unknown", result.text)
             return result
         policy = stricter(tool.policy, current.policy)
-        if policy == "deny" or STRICTNESS.index(policy) > STRICTNESS.index(tool.policy):
+        is_another = policy == "ask" and (tool.policy != "ask" or current.digest != tool.digest)
+        if policy == "deny" or is_another:
             why = "is not allowed here" if policy == "deny" else "has changed, and needs to be agreed to again"
             result = failed(f"The tool {tool.name} of {tool.server} {why}. Nothing was run.", "mcp_tool_refused")
             record.write("refused", result.text)

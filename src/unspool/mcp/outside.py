@@ -24,7 +24,8 @@ _CARRIERS = (
     (ipaddress.IPv6Network("::ffff:0:0:0/96"), 0),
     (ipaddress.IPv6Network("::/96"), 0),
     (ipaddress.IPv6Network("64:ff9b::/96"), 0),
-    (ipaddress.IPv6Network("64:ff9b:1::/48"), 0),
+    # Where it stands in these is for their networks to say.
+    (ipaddress.IPv6Network("64:ff9b:1::/48"), None),
     (ipaddress.IPv6Network("2002::/16"), 80),
     (ipaddress.IPv6Network("2001::/32"), None),
 )
@@ -93,6 +94,8 @@ def is_public(text: str) -> bool:
             if address in network:
                 carried = None if shift is None else ipaddress.IPv4Address(int(address) >> shift & 0xFFFFFFFF)
                 return carried is not None and is_public(str(carried))
+        if address.is_site_local:
+            return False
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 

@@ -5,33 +5,59 @@ A file system that is mounted read-only can't be written by anybody, whatever it
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+_MOST_LINKS = 40
+
 
 def objection(path: Path, *, sticky: bool = True) -> str | None:
     """Why others may change what this absolute path leads to; ``None`` if they can't.
 
-    Each folder on the way is looked at, by the path as written and as its links lead. A folder where everybody
-    may write but only owners may remove (such as ``/tmp``) is passed, unless ``sticky`` is false and the file lies
-    right in it. Raises ``OSError`` for what isn't there.
+    Each folder on the way is looked at, of every link as well. A folder where everybody may write but only owners
+    may remove (such as ``/tmp``) is passed, unless ``sticky`` is false and the file, or the link that ``path`` is,
+    lies right in it. Raises ``OSError`` for what isn't there.
     """
-    real = path.resolve(strict=True)
-    for each in dict.fromkeys((*_folders(path), *_folders(real), real)):
-        passes = sticky or each not in (path.parent, real.parent)
+    way = list(dict.fromkeys(_way(path)))
+    ends = (path.parent.resolve(), way[-1].parent)
+    for each in way:
+        passes = sticky or each not in ends
         if said := _changeable(each, sticky=passes):
             return said
     return None
 
 
-def _folders(path: Path) -> Iterator[Path]:
-    return reversed(path.parents)
+def _way(path: Path) -> Iterator[Path]:
+    """The folders and links that lead to a file, none of them by way of a link, and last the file itself."""
+    here, links = Path(path.anchor), 0
+    yield here
+    rest = list(reversed(path.parts[1:]))
+    while rest:
+        part = rest.pop()
+        if part == os.pardir:
+            here = here.parent
+            continue
+        each = here / part
+        yield each
+        if not each.is_symlink():
+            here = each
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        target = Path(os.readlink(each))
+        here = Path(target.anchor) if target.is_absolute() else here
+        rest += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+    yield here
 
 
 def _changeable(path: Path, *, sticky: bool) -> str | None:
-    status = path.stat()
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        return _replaceable(path, status)
     if os.statvfs(path).f_flag & os.ST_RDONLY:
         return None
     if status.st_uid not in (0, os.geteuid()):
@@ -42,3 +68,10 @@ def _changeable(path: Path, *, sticky: bool) -> str | None:
     if who:
         return f"{path} can be written by {' and '.join(who)}; chmod go-w {path}"
     return None
+
+
+def _replaceable(link: Path, status: os.stat_result) -> str | None:
+    """Why others may put something else in place of a link: where only owners may remove, its owner may."""
+    if status.st_uid in (0, os.geteuid()) or not link.parent.stat().st_mode & stat.S_ISVTX:
+        return None
+    return f"the link {link} belongs to user {status.st_uid}, neither root nor the user that runs this"

@@ -95,6 +95,8 @@ class ServerConfig:
     trust_path: bool = False
     """Runs the program even if others may write where it lies."""
     url: str = field(default="", repr=False)
+    written_url: str = field(default="", repr=False)
+    """The URL as the file has it, before variables were put in."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     auth: ClientCredentials | None = None
     addresses: tuple[str, ...] = ()

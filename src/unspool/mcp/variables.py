@@ -52,6 +52,15 @@ def read_trusted(path: Path, place: str) -> str:
         raise McpConfigError(f"{place}: {path} is not UTF-8 text") from error
 
 
+def named_only(text: str) -> str:
+    """The text with a variable's name where it has one, without its default: nothing that may be a secret."""
+
+    def name(match: re.Match[str]) -> str:
+        return "${" + match[1].partition(":-")[0] + "}"
+
+    return _VARIABLE.sub(name, text)
+
+
 def read_env_file(path: Path, place: str) -> dict[str, str]:
     """The variables of a file with a line ``NAME=value`` for each. Raises :class:`McpConfigError`."""
     lines = read_trusted(path, place).splitlines()

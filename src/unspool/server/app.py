@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -26,6 +27,9 @@ from unspool.server.service import Service, Settings
 from unspool.server.storage import SqliteStore, Store, StoreError
 from unspool.server.streams import ClientGoneError
 from unspool.surfaces.errors import InvalidRequestError
+
+_START_S = 10.0
+"""Seconds in which MCP servers should be ready before anybody is served; who takes longer is there later."""
 
 _ERRORS = (
     InvalidRequestError,
@@ -53,11 +57,10 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        if runner is not None:
-            await runner.start()
-        yield
-        if runner is not None:
-            await runner.close()
+        async with AsyncExitStack() as tools:
+            if runner is not None:
+                await tools.enter_async_context(_running(runner))
+            yield
         await engine.close()
         await kept.close()
 
@@ -84,6 +87,23 @@ def create_app(
     )
     app.state.service = service
     return app
+
+
+@asynccontextmanager
+async def _running(runner: ToolRunner) -> AsyncIterator[None]:
+    """Tools that can be called, and are ended afterwards."""
+    starting = asyncio.create_task(runner.start())
+    await asyncio.wait({starting}, timeout=_START_S)
+    if starting.done():
+        starting.result()
+    try:
+        yield
+    finally:
+        starting.cancel()
+        await asyncio.wait({starting})
+        await runner.close()
+        if not starting.cancelled():
+            starting.result()
 
 
 def _middleware(service: Service) -> list[Middleware]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,9 @@ from unspool.surfaces.responses_items import Item
 
 MAX_AGE = 3600
 """Seconds in which a request for approval that was not stored can be answered."""
+
+_ID = re.compile(r"mcpr_[0-9a-f]{32}(\.[0-9a-f]+\.[0-9a-f]+\.[0-9a-f]{64})?")
+"""The ids that are made here, each in its only spelling: a nonce, and what vouches for what is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +79,30 @@ class Approvals:
         requests = {item["id"]: item for item in everything if item["type"] == "mcp_approval_request"}
         # Clients that keep a conversation themselves send old answers again, with what came of them.
         ran = {item.get("approval_request_id") for item in everything if item["type"] == "mcp_call"}
+        answers = [
+            (f"input[{i}].approval_request_id", item)
+            for i, item in enumerate(items)
+            if item["type"] == "mcp_approval_response" and item["approval_request_id"] not in ran
+        ]
+        _check_each_once(answers)
         calls: list[Granted] = []
-        for i, item in enumerate(items):
-            if item["type"] != "mcp_approval_response" or item["approval_request_id"] in ran:
-                continue
+        for param, item in answers:
             name = item["approval_request_id"]
             request = requests.get(name)
             asked = None if request is None else await self._taken(name, request, catalogue)
             if item["approve"]:
                 if asked is None:
-                    raise _no_such_request(name, f"input[{i}].approval_request_id")
+                    raise _no_such_request(name, param)
                 calls.append(_grant(name, asked, catalogue))
         return calls
 
     async def _taken(self, name: str, request: Item, catalogue: Catalogue | None) -> _Asked | None:
         """What was asked under an id, the first time; ``None`` if nothing was."""
-        if "." in name:
+        form = _ID.fullmatch(name)
+        if form is None:
+            # The store has other records, too.
+            return None
+        if form[1]:
             return self._taken_by_code(name, request, catalogue)
         (entries,) = await self._store.get([name])
         if not entries or not await self._store.delete(name):
@@ -102,9 +114,9 @@ class Approvals:
         head, _, code = name.removeprefix("mcpr_").rpartition(".")
         server, tool_name, arguments = request["server_label"], request["name"], request["arguments"]
         tool = _tool(catalogue, server, tool_name)
-        if tool is None or not head.isascii() or not code.isascii():
-            return None
-        if not hmac.compare_digest(code, self._code(head, server, tool_name, arguments, tool.digest)):
+        if tool is None or not hmac.compare_digest(
+            code, self._code(head, server, tool_name, arguments, tool.digest)
+        ):
             return None
         now, made = int(time.time()), int(head.split(".")[1], 16)
         self._answered = {other: when for other, when in self._answered.items() if now - when <= MAX_AGE}
@@ -115,6 +127,16 @@ class Approvals:
 
     def _code(self, *parts: str) -> str:
         return hmac.new(self._secret, encode(parts), hashlib.sha256).hexdigest()
+
+
+def _check_each_once(answers: Sequence[tuple[str, Item]]) -> None:
+    """Raises :class:`InvalidRequestError` for a second answer to the same question: it may be another one."""
+    names: set[str] = set()
+    for param, item in answers:
+        name = item["approval_request_id"]
+        if name in names:
+            raise InvalidRequestError(f"`{param}`: {name!r} is answered twice; send one answer.", param)
+        names.add(name)
 
 
 def _no_such_request(name: str, param: str) -> InvalidRequestError:

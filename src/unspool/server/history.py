@@ -22,7 +22,7 @@ from unspool.surfaces.responses_items import Item
 
 log = logging.getLogger(__name__)
 
-_ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_i?\d+")
+_ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})(?:_t\d+)?_i?\d+")
 _PREFIXES = {
     "message": "msg",
     "reasoning": "rs",

@@ -152,8 +152,10 @@ class Traffic:
         return self._followed(generation, generation.steps, ticket)
 
     async def bounded(self, steps: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """The steps of what a request does besides generating, until its time is over."""
-        watch, loop = self._watched(_TICKET.get() or Ticket(_now())), asyncio.get_running_loop()
+        """The steps of what a request does besides generating, until its time is over; it waits for no token."""
+        ticket = _TICKET.get() or Ticket(_now())
+        self.leave(ticket)
+        watch, loop = self._watched(ticket), asyncio.get_running_loop()
         try:
             async with aclosing(steps):
                 if watch.expired:

@@ -184,13 +184,7 @@ class Service:
             answered = engine.model.details.get("prompt_tail")
         tokenizer = engine.tokenizer
         held = Held([None] * choices)
-        demands = Demands(
-            self._held_tools(conversation),
-            output,
-            reasoning_budget,
-            self.settings.constrain_tools,
-            sampling.max_tokens or engine.model.context_length,
-        )
+        demands = self._demands(engine, conversation, sampling, output, reasoning_budget)
         if engine.constrains and demands.anything:
             held = await asyncio.to_thread(hold, form, tokenizer, answered, demands, choices)
         readers = [
@@ -204,6 +198,38 @@ class Service:
         generation = Generation(streams, readers, held.check if held.checks else None)
         generation.steps = self.traffic.follow(generation)
         return generation
+
+    async def check(
+        self,
+        conversation: Conversation,
+        sampling: Sampling,
+        *,
+        output: OutputFormat | None = None,
+        reasoning_budget: int | None = None,
+        **_: Any,
+    ) -> None:
+        """Raises what :meth:`generate` would, as far as it shows before the conversation is complete."""
+        prompt = self.template.prompt(conversation, self.controls)
+        engine = self.engine
+        demands = self._demands(engine, conversation, sampling, output, reasoning_budget)
+        if engine.constrains and demands.anything:
+            await asyncio.to_thread(hold, self.format, engine.tokenizer, prompt.text, demands, 1)
+
+    def _demands(
+        self,
+        engine: Engine,
+        conversation: Conversation,
+        sampling: Sampling,
+        output: OutputFormat | None,
+        reasoning_budget: int | None,
+    ) -> Demands:
+        return Demands(
+            self._held_tools(conversation),
+            output,
+            reasoning_budget,
+            self.settings.constrain_tools,
+            sampling.max_tokens or engine.model.context_length,
+        )
 
     def stream(
         self, frames: AsyncGenerator[bytes, None], first: asyncio.Task[Any], heartbeat: Callable[[], bytes]

@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from unspool.engines.base import Sampling
 from unspool.events import (
@@ -44,6 +44,8 @@ from unspool.surfaces.server_events import (
     LoopLimit,
     ToolsListed,
 )
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -96,10 +98,11 @@ class Granted:
 class Manners:
     """How a surface shows the loop.
 
-    ``ask`` makes approval requests; without it the client gets calls that need its approval as calls of its own.
-    ``pauses``: a limit ends the answer, and the client sends it back to go on. ``between`` is put between texts of
-    two turns. ``listed`` are the servers whose tools the client is told first, ``granted`` the calls that run
-    first. ``most_calls`` is how many calls may run (``None``: any number).
+    ``ask`` makes approval requests; without it the client gets calls that need its approval as calls of its
+    own. ``pauses``: a limit ends the answer, and the client sends it back to go on. ``between`` is put between
+    texts of two turns, and between their thoughts. ``listed`` are the servers whose tools the client is told
+    first, ``granted`` the calls that run first. ``most_calls`` is how many calls may run (``None``: any
+    number).
     """
 
     request_id: str
@@ -130,7 +133,7 @@ async def begin(
     if plan is None or runner is None:
         return await generate(conversation, sampling)
     loop = ToolLoop(service, runner, generate, conversation, sampling, plan, manners)
-    await loop.prepare()
+    await loop.prepare(partial(service.check, **options))
     return loop
 
 
@@ -184,15 +187,18 @@ class ToolLoop:
         self._ids = {call.id for turn in conversation.turns for call in turn.tool_calls}
         self._numbered = 0
         self._usage = Usage()
-        self._said_something = False
+        self._has_said: set[type[Event]] = set()
         self._generation: Generation | None = None
         self._first: Generation | None = None
         self.steps = self._run()
 
-    async def prepare(self) -> None:
-        """Finds what is wrong with the request; raises as :meth:`Service.generate` does."""
+    async def prepare(self, check: Callable[[Conversation, Sampling], Awaitable[None]]) -> None:
+        """Finds what is wrong with the request; raises as :meth:`Service.generate` does.
+
+        ``check`` does so where there is no turn yet, since tools run first.
+        """
         if self._manners.granted:
-            self._service.template.render(self._conversation)
+            await self._relaxed(check)
         else:
             await self._next()
 
@@ -200,6 +206,11 @@ class ToolLoop:
     def prompt(self) -> Usage:
         """The counts of the first prompt, as far as they are known."""
         return Usage() if self._first is None else self._first.prompt
+
+    @property
+    def conversation(self) -> Conversation:
+        """What the model has been told so far, its own turns among it."""
+        return self._conversation
 
     @property
     def stop_sequences(self) -> list[str | None]:
@@ -219,15 +230,15 @@ class ToolLoop:
 
     async def _next(self) -> None:
         """Prepares the next turn."""
-        self._generation = await self._generated()
+        self._generation = await self._relaxed(self._generate)
         self._first = self._first or self._generation
 
-    async def _generated(self) -> Generation:
-        """The next generation. A tool whose schema can't be held may be called with any object."""
+    async def _relaxed(self, use: Callable[[Conversation, Sampling], Awaitable[T]]) -> T:
+        """What becomes of the conversation. A tool whose schema can't be held may be called with any object."""
         parameters = {schema_path(name): name for name in self._plan.tools}
         while True:
             try:
-                return await self._generate(self._conversation, self._sampling)
+                return await use(self._conversation, self._sampling)
             except InvalidRequestError as error:
                 name = parameters.pop(error.param or "", None)
                 if name is None:
@@ -288,11 +299,13 @@ class ToolLoop:
         told: list[AnyEvent] = []
         for event in events:
             if type(event) is ContentDelta:
-                if event.text and not turn.content and self._said_something and self._manners.between:
-                    told.append(ContentDelta(self._manners.between))
+                if not turn.content:
+                    told += self._apart(event)
                 turn.content.append(event.text)
                 told.append(event)
             elif type(event) is ReasoningDelta:
+                if not turn.reasoning:
+                    told += self._apart(event)
                 turn.reasoning.append(event.text)
                 told.append(event)
             elif type(event) is ToolCallStart:
@@ -304,8 +317,14 @@ class ToolLoop:
                 told += turn.calls[event.index].end()
             elif type(event) is Finish:
                 turn.finish = event
-        self._said_something = self._said_something or any(turn.content)
         return told
+
+    def _apart(self, event: ContentDelta | ReasoningDelta) -> list[AnyEvent]:
+        """What stands between the first text of a turn and that of earlier turns."""
+        kind, between = type(event), self._manners.between
+        is_more = kind in self._has_said
+        self._has_said.add(kind)
+        return [kind(between)] if is_more and between else []
 
     def _numbered_start(self, call_id: str, name: str) -> ToolCallStart:
         """A call with a number and an id that no other call of this answer has: a turn knows only its own."""
@@ -379,6 +398,10 @@ class ToolLoop:
             reasoning=reasoning or None,
             tool_calls=tuple(call.as_tool_call for call in calls),
         )
+        if self._manners.granted and self._rounds == 0 and turns[-1].role == "assistant":
+            # The turn that ended with the question: templates refuse two of the assistant in a row.
+            begun = turns.pop()
+            said = replace(begun, tool_calls=begun.tool_calls + said.tool_calls)
         turns += [said, *(call.turn() for call in calls)]
         self._conversation = replace(
             self._conversation, turns=tuple(turns), continue_final=False, add_generation_prompt=True
@@ -425,7 +448,8 @@ class ToolLoop:
 
 def _with_any_arguments(conversation: Conversation, name: str) -> Conversation:
     """The conversation with a tool of this name that takes any object."""
-    anything = {"type": "object"}
+    # Templates read the properties without asking whether they are there.
+    anything = {"type": "object", "properties": {}}
     tools = tuple(
         {**tool, "function": {**tool["function"], "parameters": anything}}
         if tool["function"]["name"] == name

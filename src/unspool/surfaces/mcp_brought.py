@@ -71,7 +71,7 @@ def _headers(server: Fields) -> dict[str, str]:
 
 
 def _is_value(value: object) -> bool:
-    return isinstance(value, str) and value.isascii() and value.isprintable()
+    return isinstance(value, str) and value.isascii() and value.isprintable() and value == value.strip(" ")
 
 
 def _unusable(server: Fields, name: str, must: str) -> InvalidRequestError:

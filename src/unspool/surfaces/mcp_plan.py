@@ -109,6 +109,14 @@ class ToolFilter:
     besides: frozenset[str] = frozenset()
     read_only: bool | None = None
 
+    def within(self, other: ToolFilter | None) -> ToolFilter:
+        """Those of these that are also of ``other``, filters by name both."""
+        if other is None:
+            return self
+        names = self.names if other.names is None else other.names
+        both = names if self.names is None or names is None else self.names & names
+        return ToolFilter(both, self.besides | other.besides)
+
     def matches(self, tool: McpTool) -> bool:
         """Whether a tool is one of them. That it only reads must be the operator's word."""
         named = (self.names is None or tool.name in self.names) and tool.name not in self.besides
@@ -149,9 +157,9 @@ def read_entry(tool: Fields, offer: Offer | None = None, *, otherwise: Policy) -
 
     ``otherwise`` holds for tools about whose approval it says nothing.
     """
-    is_brought = offer is not None and tool.get("server_label") in offer.brought
-    refuse_own_servers(tool, _BRINGS_A_SERVER[is_brought:])
     label = tool.required_string("server_label")
+    is_brought = offer is not None and label in offer.brought
+    refuse_own_servers(tool, _BRINGS_A_SERVER[is_brought:])
     given = [] if is_brought else [name for name in _CREDENTIALS if tool.get(name) is not None]
     if given:
         log.warning("%s: %s left out: a server's credentials are the operator's", tool.path, " and ".join(given))

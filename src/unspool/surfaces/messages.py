@@ -150,11 +150,10 @@ def _tools(
     for i, entry in enumerate(fields.items("tools") or []):
         tool = Fields(entry, f"tools[{i}]")
         if tool.get("type") == "mcp_toolset":
-            toolsets.append(read_toolset(tool))
+            toolsets.append(read_toolset(tool, servers))
         else:
             tools.append(_tool(tool))
             paths.append(tool.at("input_schema"))
-    # A toolset says more of a server than the list of servers.
     labels = {toolset.label for toolset in toolsets}
     entries = [*(server for server in servers if server.label not in labels), *toolsets]
     choice = fields.fields("tool_choice")

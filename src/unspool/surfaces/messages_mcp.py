@@ -6,6 +6,7 @@ A ``mcp_toolset`` among the tools names a server of the operator's; ``mcp_server
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from unspool.surfaces.errors import unsupported
 from unspool.surfaces.fields import Fields
@@ -19,9 +20,9 @@ def decode_servers(fields: Fields, offer: Offer | None) -> list[ServerEntry]:
     entries = []
     for i, value in enumerate(fields.items("mcp_servers") or []):
         server = Fields(value, f"mcp_servers[{i}]")
-        is_brought = offer is not None and server.get("name") in offer.brought
-        refuse_own_servers(server, () if is_brought else ("url",))
         label = server.required_string("name")
+        is_brought = offer is not None and label in offer.brought
+        refuse_own_servers(server, () if is_brought else ("url",))
         if not is_brought and server.get("authorization_token") is not None:
             log.warning("%s: authorization_token left out: credentials are the operator's", server.path)
         allowed = None
@@ -38,8 +39,11 @@ def decode_servers(fields: Fields, offer: Offer | None) -> list[ServerEntry]:
     return entries
 
 
-def read_toolset(tool: Fields) -> ServerEntry:
-    """An entry ``{"type": "mcp_toolset", ...}`` of a request's ``tools``."""
+def read_toolset(tool: Fields, servers: Sequence[ServerEntry]) -> ServerEntry:
+    """An entry ``{"type": "mcp_toolset", ...}`` of a request's ``tools``.
+
+    What the same request says of the server among its ``servers`` holds, too.
+    """
     if tool.get("tools") is not None:
         raise unsupported(tool.at("tools"), "a list of tools that the client keeps")
     label = tool.required_string("mcp_server_name")
@@ -54,4 +58,7 @@ def read_toolset(tool: Fields) -> ServerEntry:
         allowed = ToolFilter(besides=frozenset(name for name, own in said.items() if not own))
     else:
         allowed = ToolFilter(frozenset(name for name, own in said.items() if own))
+    for server in servers:
+        if server.label == label:
+            allowed = allowed.within(server.allowed)
     return ServerEntry(tool.path, label, tool.at("mcp_server_name"), allowed)

@@ -174,7 +174,8 @@ def _assistant(message: Fields, named: Named) -> list[Turn]:
         return [Turn("assistant", (content,) if content else ())]
     turns: list[Turn] = []
     blocks = _blocks(message, "content")
-    answered = {block.get("tool_use_id") for block in blocks if block.get("type") == "mcp_tool_result"}
+    results = [block for block in blocks if block.get("type") == "mcp_tool_result"]
+    answered = {block.required_string("tool_use_id") for block in results}
     said = _Said()
     for block in blocks:
         kind = block.required_string("type")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -38,6 +39,20 @@ _TEXT_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "ref
 _MEDIA_PARTS = ("input_image", "input_file", "input_audio", "input_video", "image_url", "computer_screenshot")
 _SEAL = "unspool:"
 """Marks reasoning that this server packed into ``encrypted_content``."""
+
+
+_OUR_ID = re.compile(r"[a-z]+_([0-9a-zA-Z]+)(?:_t(\d+))?_\d+")
+
+
+def item_id(prefix: str, token: str, turn: int, index: int) -> str:
+    """The id of an item of a response, which also says in which of the model's turns it was written."""
+    return f"{prefix}_{token}{f'_t{turn}' if turn else ''}_{index}"
+
+
+def _written_in(item: Item) -> tuple[str, str] | None:
+    """The turn in which an item was written; ``None`` if it is not one of ours."""
+    ours = _OUR_ID.fullmatch(item.get("id") or "")
+    return (ours[1], ours[2] or "0") if ours else None
 
 
 def seal(reasoning: str) -> str:
@@ -166,6 +181,8 @@ class _Answer:
     calls: list[ToolCall] = field(default_factory=list)
     results: list[Turn] = field(default_factory=list)
     last: str = ""
+    # Where the last call was written that the server ran.
+    ran_in: tuple[str, str] | None = None
 
     def turns(self) -> Iterator[Turn]:
         """The turn, and the results of those of its calls that the server ran."""
@@ -192,17 +209,23 @@ class _Answer:
         else:
             self.calls.append(ToolCall(item["call_id"], item["name"], custom_input.wrap(item["input"])))
 
-    def run(self, call: ToolCall, result: str) -> None:
+    def run(self, item: Item, name: str, result: str) -> None:
         """A call that the server ran, and what came of it."""
-        self.last = "mcp_call"
+        call = ToolCall(item["id"], name, item["arguments"])
+        self.last, self.ran_in = "mcp_call", _written_in(item)
         self.calls.append(call)
         self.results.append(Turn("tool", (result,), tool_call_id=call.id))
 
-    def is_over(self, kind: str) -> bool:
+    def is_over(self, kind: str, item: Item) -> bool:
         """Whether an item of this type belongs to another turn: one that is written behind results, or a second
         message, as a model's own are never adjacent.
         """
-        return (bool(self.results) and not kind.endswith("_call")) or self.last == kind == "message"
+        if self.results:
+            here = _written_in(item)
+            if here is not None and self.ran_in is not None:
+                return here != self.ran_in
+            return not kind.endswith("_call")
+        return self.last == kind == "message"
 
 
 Named: TypeAlias = Callable[[str, str], str]
@@ -245,15 +268,14 @@ def _turns(items: Sequence[Item], named: Named) -> Iterator[Turn]:
         if ran is None and kind.startswith("mcp_"):
             continue
         if ran is not None or _is_answer(item):
-            if answer is not None and answer.is_over("mcp_call" if ran is not None else kind):
+            if answer is not None and answer.is_over("mcp_call" if ran is not None else kind, item):
                 yield from answer.turns()
                 answer = None
             answer = answer or _Answer()
             if ran is None:
                 answer.add(item)
             else:
-                name = named(item["server_label"], item["name"])
-                answer.run(ToolCall(item["id"], name, item["arguments"]), ran)
+                answer.run(item, named(item["server_label"], item["name"]), ran)
             continue
         if answer is not None:
             yield from answer.turns()

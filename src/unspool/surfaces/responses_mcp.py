@@ -70,7 +70,8 @@ def decode_mcp_item(kind: str, item: Fields) -> Mapping[str, Any] | None:
             if item.string(name) is None:
                 raise item.missing(name)
         if kind == "mcp_call":
-            item.string("output")
+            for name in ("output", "approval_request_id"):
+                item.string(name)
     else:
         return None
     return {"type": kind, **{name: value for name, value in item.body.items() if value is not None}}

@@ -28,7 +28,7 @@ from unspool.events import (
 from unspool.surfaces.custom_input import CustomInput
 from unspool.surfaces.encoding import encode
 from unspool.surfaces.errors import openai_error
-from unspool.surfaces.responses_items import seal
+from unspool.surfaces.responses_items import item_id, seal
 from unspool.surfaces.responses_mcp import call_item, end_of_call, listing_item
 from unspool.surfaces.server_events import (
     AnyEvent,
@@ -97,6 +97,9 @@ class ResponseStream:
         # Calls whose tools run.
         self._running: dict[int, _Open] = {}
         self._server_calls: set[int] = set()
+        # Whatever is written behind results of the server's calls is of the model's next turn.
+        self._turn = 0
+        self._is_answered = False
         self._limit: LoopLimit | None = None
         self._started: set[int] = set()
         self._call_ids: set[str] = set()
@@ -189,7 +192,10 @@ class ResponseStream:
         """Opens an item; ``deltas`` are the types of its deltas, with what each repeats."""
         self._close()
         index = self._place()
-        item = {"id": f"{prefix}_{self._token}_{index}", "type": kind, "status": "in_progress", **fields}
+        if self._is_answered:
+            self._turn, self._is_answered = self._turn + 1, False
+        name = item_id(prefix, self._token, self._turn, index)
+        item = {"id": name, "type": kind, "status": "in_progress", **fields}
         starts = []
         for name, repeated in deltas.items():
             start = encode({"type": name, "item_id": item["id"], "output_index": index, **repeated})
@@ -363,6 +369,9 @@ class ResponseStream:
         self._run_server_call(event.index)
         opened = self._running.pop(event.index, None)
         if opened is not None:
+            # Tools run behind the model's turn: what it writes now is nothing's continuation.
+            self._close()
+            self._is_answered = True
             outcome, fields = end_of_call(event)
             opened.item.update(fields)
             self._within(opened, f"response.mcp_call.{outcome}")
@@ -371,7 +380,7 @@ class ResponseStream:
     def _list_tools(self, event: ToolsListed) -> None:
         self._close()
         index = self._place()
-        item = listing_item(event, f"mcpl_{self._token}_{index}")
+        item = listing_item(event, item_id("mcpl", self._token, 0, index))
         self._frame("response.output_item.added", output_index=index, item={**item, "tools": [], "error": None})
         outcome = "completed" if event.error is None else "failed"
         for kind in ("in_progress", outcome):
