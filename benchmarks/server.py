@@ -363,7 +363,7 @@ def costs(options: argparse.Namespace) -> list[Cell]:
     """CPU and first bytes."""
     cells = []
     lengths = (options.tokens, SHORT)
-    tokens = tuple(len(workload(FAMILY, "a", length).pieces) for length in lengths)
+    long, short = (len(workload(FAMILY, "a", length).pieces) for length in lengths)
     with ExitStack() as running:
         hosts = {
             (build, length): running.enter_context(Host(build, length, options.delay, options.feed, False))
@@ -377,7 +377,9 @@ def costs(options: argparse.Namespace) -> list[Cell]:
                 for key, host in hosts.items():
                     cost = uvloop.run(one_pass(host, surface, streams, rounds))
                     best[key] = cost.better(best.get(key))
-            mine, other = (Costs(best[build, lengths[0]], best[build, SHORT], tokens) for build in (ours, bare))
+            mine, other = (
+                Costs(best[build, options.tokens], best[build, SHORT], (long, short)) for build in (ours, bare)
+            )
             cells.append(Cell(surface, streams, mine, other))
             print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)

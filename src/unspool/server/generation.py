@@ -57,12 +57,15 @@ class ChunkReader:
 
     def __init__(self, parser: ParserLike, *, by_tokens: bool) -> None:
         self._parser = parser
-        self._by_tokens = by_tokens
+        self._feed = parser.feed
+        self._feed_tokens = parser.feed_tokens if by_tokens else None
+        # Tokens of all chunks, and of those up to the last one that had events.
         self._seen = 0
-        self._pending = 0
+        self._counted = 0
         self._reasoning = 0.0
         self._guessed = False
         self.finished = False
+        self._told = False
         self.prompt = Usage()
         """The counts of the prompt, as far as the engine has said."""
         self.stop_sequence: str | None = None
@@ -73,15 +76,15 @@ class ChunkReader:
 
         Raises :class:`EngineError` if the chunk says that the engine failed.
         """
-        if chunk.prompt_tokens and not self.prompt.prompt_tokens:
+        if not self._told and chunk.prompt_tokens:
+            self._told = True
             self.prompt = Usage(chunk.prompt_tokens, cached_tokens=chunk.cached_tokens)
-        tokens = chunk.token_ids
-        if tokens:
-            events = self._parser.feed_tokens(tokens) if self._by_tokens else self._parser.feed(chunk.text)
-            self._pending += len(tokens)
+        if tokens := chunk.token_ids:
+            events = self._feed(chunk.text) if self._feed_tokens is None else self._feed_tokens(tokens)
+            self._seen += len(tokens)
         elif chunk.text:
-            events = self._parser.feed(chunk.text)
-            self._pending += 1
+            events = self._feed(chunk.text)
+            self._seen += 1
             self._guessed = True
         else:
             events = []
@@ -97,8 +100,8 @@ class ChunkReader:
         return Counter(getattr(self._parser, "rejected", {}))
 
     def _count(self, events: Sequence[Event]) -> None:
-        pending, self._pending = self._pending, 0
-        self._seen += pending
+        pending = self._seen - self._counted
+        self._counted = self._seen
         if len(events) == 1:
             if type(events[0]) is ReasoningDelta:
                 self._reasoning += pending
