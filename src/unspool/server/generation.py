@@ -89,7 +89,13 @@ class ChunkReader:
         else:
             events = []
         if events:
-            self._count(events)
+            # Nearly every chunk is one piece of text, and counted without a call.
+            if len(events) > 1:
+                self._count(events)
+            else:
+                if type(events[0]) is ReasoningDelta:
+                    self._reasoning += self._seen - self._counted
+                self._counted = self._seen
         if chunk.finish_reason is not None:
             return self._finish(chunk, events)
         return events
@@ -102,10 +108,6 @@ class ChunkReader:
     def _count(self, events: Sequence[Event]) -> None:
         pending = self._seen - self._counted
         self._counted = self._seen
-        if len(events) == 1:
-            if type(events[0]) is ReasoningDelta:
-                self._reasoning += pending
-            return
         reasoning = sum(len(event.text) for event in events if type(event) is ReasoningDelta)
         if reasoning:
             self._reasoning += pending * reasoning / (reasoning + sum(map(_other_text, events)))
