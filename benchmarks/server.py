@@ -1,14 +1,18 @@
 """What the server costs: CPU for a streamed token, memory for an open stream, and the time to the first byte.
 
-    python -m benchmarks.server [--surfaces chat,messages,responses] [--streams 1,64,512] [--tokens 500]
-                                [--passes 5] [--delay 0] [--json FILE]
+    python -m benchmarks.server [--surfaces chat,messages,responses] [--streams 1,64,512] [--tokens 2000]
+                                [--passes 5] [--feed queue|loop] [--delay 0] [--json FILE]
 
 The server plays a recorded answer of reasoning, content and one call, token by token. Beside it, in a process of
-its own and set up alike, a bare Starlette application sends the same bytes in the same pieces from a loop: what
-any server costs. The two take turns, pass by pass, so that a busy machine slows both alike; each one's smallest
-figure over the passes counts. CPU is that of the server's process for whole requests (connection, body, prompt,
-all) over the tokens they streamed. Without ``--delay`` (seconds a token) every token is a turn of the event loop
-and nothing is waited for, which leaves the least to hide behind.
+its own and set up alike, a bare Starlette application sends the same bytes in the same pieces: what any server
+costs. Tokens come to both through one queue a stream, as engines deliver them: a task, one for all streams as one
+batch is for all requests, puts the next token of each into its queue, and the stream waits for it there. With
+``--feed loop`` neither has a queue: both go through a list, with a turn of the event loop at each piece.
+
+The two take turns, pass by pass, so that a busy machine slows both alike; each one's smallest figure over the
+passes counts. CPU is that of the server's process. Answers of two lengths tell what a token costs from what a
+request costs once (connection, body, prompt, the answer's start and end). Without ``--delay`` (seconds a token)
+the queues are filled as fast as streams empty them, which leaves the least to hide behind.
 """
 
 from __future__ import annotations
@@ -23,11 +27,12 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast, get_args
 
 import uvloop
 from starlette.applications import Starlette
@@ -54,7 +59,12 @@ HELD = 100
 """After how many tokens a stream whose memory is measured stands still."""
 OPEN = 512
 """How many of them are open: one alone is less than a page."""
+SHORT = 100
+"""Tokens of the answers that tell what a request costs once."""
 OURS, BARE = "unspool", "bare loop"
+
+T = TypeVar("T")
+FeedKind: TypeAlias = Literal["queue", "loop"]
 
 _QUESTION = [{"role": "user", "content": "What is the weather in São Paulo?"}]
 _FUNCTIONS = [tool["function"] for tool in TOOLS]
@@ -76,6 +86,60 @@ SURFACES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 """Paths and bodies that ask the same of each surface."""
+
+
+class Feed(Generic[T]):
+    """What one batch of an engine does after another: it puts the next item of each stream into its queue.
+
+    ``delay`` is in seconds between two of them.
+    """
+
+    def __init__(self, delay: float) -> None:
+        self._delay = delay
+        self._streams: list[tuple[asyncio.Queue[T], Iterator[T]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def join(self, items: Sequence[T]) -> asyncio.Queue[T]:
+        """A queue that gets these items, one at each step."""
+        queue: asyncio.Queue[T] = asyncio.Queue()
+        self._streams.append((queue, iter(items)))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        return queue
+
+    async def _run(self) -> None:
+        while self._streams:
+            ended = []
+            for stream in self._streams:
+                queue, items = stream
+                for item in items:
+                    queue.put_nowait(item)
+                    break
+                else:
+                    ended.append(stream)
+            for stream in ended:
+                self._streams.remove(stream)
+            await asyncio.sleep(self._delay)
+
+
+class Queued(Take):
+    """Plays a recording through a queue."""
+
+    def __init__(self, recording: Recording, info: ModelInfo, delay: float, chunks: Sequence[Chunk]) -> None:
+        super().__init__(recording, info, None, 0.0)
+        self._feed: Feed[Chunk] = Feed(delay)
+        self._all = chunks
+
+    async def stream(
+        self, prompt: str | Sequence[int], sampling: Sampling, constraint: Constraint | None = None
+    ) -> AsyncIterator[Chunk]:
+        """The chunks as they come."""
+        queue = self._feed.join(self._all)
+        while True:
+            chunk = await queue.get()
+            yield chunk
+            if chunk.finish_reason is not None:
+                return
 
 
 class Held(Take):
@@ -104,21 +168,35 @@ def record(family: str, case: str, tokens: int) -> tuple[Recording, str]:
     ), work.prompt
 
 
-def ours(tokens: int, delay: float, hold: bool) -> Any:
+def ours(tokens: int, delay: float, feed: FeedKind, hold: bool) -> Any:
     """unspool's application; ``delay`` is the engine's seconds a token, ``hold`` is for answers that never end."""
     info = ModelInfo("replay", int(time.time()), 131_072)
     recording, _ = record(FAMILY, "a", tokens)
     # Nobody is sent away: an answer that is a refusal costs next to nothing.
     settings = Settings(format=FAMILY, max_waiting=1_000_000)
-    return create_app((Held if hold else Take)(recording, info, None, delay), settings)
+    engine: Take
+    if hold:
+        engine = Held(recording, info, None, delay)
+    elif feed == "loop":
+        engine = Take(recording, info, None, delay)
+    else:
+        engine = Queued(recording, info, delay, asyncio.run(chunks(Take(recording, info, None, 0.0))))
+    return create_app(engine, settings)
 
 
-def bare(tokens: int, delay: float, hold: bool) -> Any:
+async def chunks(engine: Take) -> list[Chunk]:
+    """All that a recording plays; every chunk has the counts of the prompt, as those of engines have."""
+    found = [chunk async for chunk in engine.stream("", Sampling())]
+    return [replace(chunk, prompt_tokens=found[-1].prompt_tokens) for chunk in found]
+
+
+def bare(tokens: int, delay: float, feed: FeedKind, hold: bool) -> Any:
     """The bare loop: for each surface a route that sends what unspool's sends, having read the request."""
-    model = ours(tokens, 0.0, False)
+    model = ours(tokens, 0.0, "loop", False)
+    queues: Feed[bytes] | None = None if hold or feed == "loop" else Feed(delay)
     return Starlette(
         routes=[
-            Route(path, _loop(asyncio.run(sent(model, path, body)), delay, hold), methods=["POST"])
+            Route(path, _loop(asyncio.run(sent(model, path, body)), delay, queues, hold), methods=["POST"])
             for path, body in SURFACES.values()
             if path in paths(model)
         ]
@@ -130,7 +208,9 @@ def paths(app: Starlette) -> set[str]:
     return {route.path for route in app.routes if isinstance(route, Route)}
 
 
-def _loop(frames: Sequence[bytes], delay: float, hold: bool) -> Callable[[Request], Awaitable[Response]]:
+def _loop(
+    frames: Sequence[bytes], delay: float, feed: Feed[bytes] | None, hold: bool
+) -> Callable[[Request], Awaitable[Response]]:
     async def stream() -> AsyncIterator[bytes]:
         for frame in frames[:HELD] if hold else frames:
             await asyncio.sleep(delay)
@@ -138,9 +218,14 @@ def _loop(frames: Sequence[bytes], delay: float, hold: bool) -> Callable[[Reques
         if hold:
             await asyncio.Event().wait()
 
+    async def stream_queued(feed: Feed[bytes]) -> AsyncIterator[bytes]:
+        queue = feed.join(frames)
+        for _ in frames:
+            yield await queue.get()
+
     async def answer(request: Request) -> Response:
         await request.body()
-        return StreamingResponse(stream(), media_type="text/event-stream")
+        return StreamingResponse(stream() if feed is None else stream_queued(feed), media_type="text/event-stream")
 
     return answer
 
@@ -168,8 +253,8 @@ async def sent(app: Any, path: str, body: dict[str, Any]) -> list[bytes]:
 class Cost:
     """One contestant answering some requests at once.
 
-    ``cpu`` is microseconds of the server's CPU a token, ``first`` the median of the milliseconds from a request to
-    the first byte of its answer's body, ``size`` the bytes of the smallest answer.
+    ``cpu`` is microseconds of the server's CPU a request, ``first`` the median of the milliseconds from a request
+    to the first byte of its answer's body, ``size`` the bytes of the smallest answer.
     """
 
     cpu: float
@@ -181,6 +266,25 @@ class Cost:
         if other is None:
             return self
         return Cost(min(self.cpu, other.cpu), min(self.first, other.first), self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """One contestant with long answers and short ones, of so many tokens."""
+
+    long: Cost
+    short: Cost
+    tokens: tuple[int, int]
+
+    @property
+    def token(self) -> float:
+        """Microseconds of CPU that each token more takes."""
+        return (self.long.cpu - self.short.cpu) / (self.tokens[0] - self.tokens[1])
+
+    @property
+    def request(self) -> float:
+        """Microseconds of CPU that a request takes beside its tokens."""
+        return self.short.cpu - self.tokens[1] * self.token
 
 
 class Reader(asyncio.Protocol):
@@ -226,7 +330,7 @@ async def ask(port: int, surface: str, streams: int) -> list[Reader]:
     return [reader for _, reader in await asyncio.gather(*made)]
 
 
-async def one_pass(host: Host, surface: str, streams: int, rounds: int, tokens: int) -> Cost:
+async def one_pass(host: Host, surface: str, streams: int, rounds: int) -> Cost:
     """What ``rounds`` times so many streams cost."""
     before = host.figures().cpu
     firsts: list[float] = []
@@ -237,7 +341,7 @@ async def one_pass(host: Host, surface: str, streams: int, rounds: int, tokens: 
         firsts += [reader.first.result() for reader in readers]
         sizes |= {reader.size for reader in readers}
     cpu = host.figures().cpu - before
-    return Cost(cpu / (streams * rounds * tokens) * 1e6, statistics.median(firsts) * 1e3, min(sizes))
+    return Cost(cpu / (streams * rounds) * 1e6, statistics.median(firsts) * 1e3, min(sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,29 +350,37 @@ class Cell:
 
     surface: str
     streams: int
-    ours: Cost
-    bare: Cost
+    ours: Costs
+    bare: Costs
 
     @property
     def ratio(self) -> float:
-        """How many times the bare loop's CPU the server takes."""
-        return self.ours.cpu / self.bare.cpu
+        """How many times the bare loop's CPU the server takes for a token."""
+        return self.ours.token / self.bare.token
 
 
 def costs(options: argparse.Namespace) -> list[Cell]:
     """CPU and first bytes."""
     cells = []
-    tokens = len(workload(FAMILY, "a", options.tokens).pieces)
-    given = (options.tokens, options.delay, False)
-    with Host(ours, *given) as mine, Host(bare, *given) as other:
+    lengths = (options.tokens, SHORT)
+    long, short = (len(workload(FAMILY, "a", length).pieces) for length in lengths)
+    with ExitStack() as running:
+        hosts = {
+            (build, length): running.enter_context(Host(build, length, options.delay, options.feed, False))
+            for build in (ours, bare)
+            for length in lengths
+        }
         for surface, streams in itertools.product(options.surfaces, options.streams):
             rounds = 1 if options.delay else max(SMALLEST // streams, 1)
-            best: dict[str, Cost] = {}
+            best: dict[Any, Cost] = {}
             for _ in range(options.passes):
-                for name, host in ((OURS, mine), (BARE, other)):
-                    cost = uvloop.run(one_pass(host, surface, streams, rounds, tokens))
-                    best[name] = cost.better(best.get(name))
-            cells.append(Cell(surface, streams, best[OURS], best[BARE]))
+                for key, host in hosts.items():
+                    cost = uvloop.run(one_pass(host, surface, streams, rounds))
+                    best[key] = cost.better(best.get(key))
+            mine, other = (
+                Costs(best[build, options.tokens], best[build, SHORT], (long, short)) for build in (ours, bare)
+            )
+            cells.append(Cell(surface, streams, mine, other))
             print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return cells
@@ -279,7 +391,7 @@ async def memory(build: Callable[..., Any], surface: str, tokens: int) -> float:
 
     A few are opened and closed before, for what is loaded once.
     """
-    with Host(build, tokens, 0.0, True) as host:
+    with Host(build, tokens, 0.0, "loop", True) as host:
         for count in (8, OPEN):
             before = host.figures().memory
             readers = await ask(host.port, surface, count)
@@ -298,22 +410,24 @@ def report(cells: Sequence[Cell], memories: Sequence[tuple[str, float, float]]) 
         [
             cell.surface,
             f"{cell.streams}",
-            f"{cell.ours.cpu:.2f}",
-            f"{cell.bare.cpu:.2f}",
+            f"{cell.ours.token:.2f}",
+            f"{cell.bare.token:.2f}",
             f"{cell.ratio:.2f}",
-            f"{cell.ours.first:.2f}",
-            f"{cell.bare.first:.2f}",
-            f"{cell.ours.first / cell.bare.first:.2f}",
+            f"{cell.ours.request:.0f}",
+            f"{cell.bare.request:.0f}",
+            f"{cell.ours.long.first:.2f}",
+            f"{cell.bare.long.first:.2f}",
         ]
         for cell in cells
     ]
-    head = ["surface", "streams", f"{OURS}, us", f"{BARE}, us", "ratio", "first byte, ms", BARE, "ratio"]
+    head = ["surface", "streams", f"{OURS}, us", f"{BARE}, us", "ratio"]
+    head += ["request, us", BARE, "first byte, ms", BARE]
     kept = [
         [surface, f"{OPEN}", f"{mine:.1f}", f"{other:.1f}", f"{mine / other:.2f}"]
         for surface, mine, other in memories
     ]
     return (
-        "Microseconds of the server's CPU a token; milliseconds to the first byte, median of the streams.\n\n"
+        "Microseconds of the server's CPU a token, and once a request; milliseconds to the first byte, median.\n\n"
         + table(head, rows)
         + "\n\nKiB of the server's memory an open stream.\n\n"
         + table(["surface", "streams", OURS, BARE, "ratio"], kept)
@@ -323,9 +437,10 @@ def report(cells: Sequence[Cell], memories: Sequence[tuple[str, float, float]]) 
 def wrong(cells: Sequence[Cell]) -> list[str]:
     """Where the two did not send as many bytes, so that their figures can't be compared."""
     return [
-        f"Not the same: {cell.surface}: {cell.ours.size} bytes an answer, and {cell.bare.size} of the bare loop."
+        f"Not the same: {cell.surface}: {mine.size} bytes an answer, and {other.size} of the bare loop."
         for cell in cells
-        if abs(cell.ours.size - cell.bare.size) > cell.bare.size // 50
+        for mine, other in ((cell.ours.long, cell.bare.long), (cell.ours.short, cell.bare.short))
+        if abs(mine.size - other.size) > other.size // 50
     ]
 
 
@@ -340,12 +455,13 @@ def missed(cells: Sequence[Cell]) -> list[str]:
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    served = [name for name, (path, _) in SURFACES.items() if path in paths(ours(100, 0.0, False))]
+    served = [name for name, (path, _) in SURFACES.items() if path in paths(ours(SHORT, 0.0, "loop", False))]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server", description=__doc__.split("\n")[0])
     parser.add_argument("--surfaces", type=names(tuple(served)), default=served, help="comma-separated")
     parser.add_argument("--streams", type=numbers, default=[1, 64, 512], help="at once; comma-separated")
-    parser.add_argument("--tokens", type=int, default=500, help="of an answer")
+    parser.add_argument("--tokens", type=int, default=2000, help="of an answer")
     parser.add_argument("--passes", type=int, default=5, help="of which the smallest figures count")
+    parser.add_argument("--feed", choices=get_args(FeedKind), default="queue", help="how tokens come to both")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds that the engine takes for a token")
     parser.add_argument("--json", type=Path, help="also write everything measured to this file")
     return parser.parse_args(given)

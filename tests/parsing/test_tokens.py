@@ -247,6 +247,14 @@ def test_ascii_behind_a_character_that_was_cut_does_not_overtake_it() -> None:
     assert by_bytes.text(ids[ord("a")]) == "a"
 
 
+def test_ascii_that_is_known_does_not_overtake_a_character_that_was_cut() -> None:
+    tokenizer = Pieces()
+    for _ in range(2):
+        parser = unspool.Parser(unspool.get_format("hermes"), tokenizer=tokenizer)
+        events = [event for token in (*b"ab", 0xC3, *b"a", 0, *b"b") for event in parser.feed_tokens([token])]
+        assert unspool.Message.from_events(events + parser.finish()).content == "ab\ufffdab"
+
+
 def test_a_tokenizer_that_cannot_be_hashed_is_read_each_time() -> None:
     class Listed(Pieces):
         __hash__ = None  # type: ignore[assignment]

@@ -19,7 +19,7 @@ import pytest
 from tests.server.serving import HELLO, ScriptedEngine, client, served
 from unspool import Finish, Parser, get_format
 from unspool.engines.base import Chunk
-from unspool.server.generation import ChunkReader, Generation, Step
+from unspool.server.generation import ChunkReader, Generation
 from unspool.server.limits import EndedError, Traffic
 from unspool.server.service import Settings
 
@@ -140,15 +140,13 @@ def test_what_runs_ends_when_it_must() -> None:
     async def run() -> None:
         traffic = Traffic(max_waiting=1)
 
-        async def steps() -> AsyncGenerator[Step, None]:
-            yield 0, []
-            yield 0, []
+        async def chunks() -> AsyncGenerator[Chunk, None]:
+            yield Chunk("")
+            yield Chunk("")
             await asyncio.Event().wait()
 
         def generation() -> Generation:
-            found = Generation([], [])
-            found.steps = steps()
-            return found
+            return Generation([chunks()], [ChunkReader(Parser(get_format("hermes")), by_tokens=False)])
 
         followed = traffic.follow(generation())
         # Whoever asks next need not be who asked before.

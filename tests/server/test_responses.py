@@ -290,6 +290,10 @@ def test_a_running_response_can_be_cancelled(written: str, kind: str) -> None:
         assert http.get("/health").status_code == 200
 
 
+async def kept() -> None:
+    """Nothing is stored."""
+
+
 def test_a_client_that_takes_nothing_holds_up_no_cancelling() -> None:
     writer = ResponseStream({"id": "resp_1"}, clock=lambda: 0)
     ended = []
@@ -302,7 +306,7 @@ def test_a_client_that_takes_nothing_holds_up_no_cancelling() -> None:
             ended.append(writer.status)
 
     async def ask() -> bytes:
-        running = Running(writer)
+        running = Running(writer, kept)
         data = b""
         async for frame in running.until_cancelled(frames()):
             # Whoever sends this frame still waits when it is cancelled.
@@ -326,7 +330,7 @@ def test_a_client_that_goes_while_it_cancels_is_gone() -> None:
         yield b""
 
     async def ask() -> None:
-        running = Running(ResponseStream({"id": "resp_1"}, clock=lambda: 0))
+        running = Running(ResponseStream({"id": "resp_1"}, clock=lambda: 0), kept)
 
         async def read() -> None:
             async for _ in running.until_cancelled(silent()):
@@ -340,6 +344,60 @@ def test_a_client_that_goes_while_it_cancels_is_gone() -> None:
             await reading
 
     asyncio.run(ask())
+
+
+def test_cancelling_twice_ends_once_and_the_end_is_stored_before_it_is_sent() -> None:
+    order: list[str] = []
+
+    async def store() -> None:
+        order.append("stored")
+
+    async def silent() -> AsyncGenerator[bytes, None]:
+        yield b""
+        await asyncio.Event().wait()
+
+    async def ask() -> None:
+        running = Running(ResponseStream({"id": "resp_1"}, clock=lambda: 0), store)
+
+        async def read() -> None:
+            async for data in running.until_cancelled(silent()):
+                order.append("sent" if data else "begun")
+
+        reading = asyncio.create_task(read())
+        await asyncio.sleep(0)
+        running.cancel()
+        running.cancel()
+        await reading
+        assert not reading.cancelling()
+
+    asyncio.run(ask())
+    assert order == ["begun", "stored", "sent"]
+
+
+def test_a_client_that_goes_while_its_cancelled_response_ends_is_gone() -> None:
+    async def run() -> None:
+        closing = asyncio.Event()
+        running = Running(ResponseStream({"id": "resp_1"}, clock=lambda: 0), kept)
+
+        async def slow() -> AsyncGenerator[bytes, None]:
+            try:
+                yield b"a"
+            finally:
+                closing.set()
+                await asyncio.Event().wait()
+
+        async def read() -> None:
+            async for _ in running.until_cancelled(slow()):
+                # It is being sent, so nobody waits for a frame.
+                running.cancel()
+
+        reading = asyncio.create_task(read())
+        await closing.wait()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    asyncio.run(run())
 
 
 def test_the_async_client(url: str) -> None:

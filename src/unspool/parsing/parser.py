@@ -106,6 +106,7 @@ class Parser:
         marks: Mapping[str, str] = {}
         self._detokenizer: Detokenizer | None = None
         self._marks: Mapping[int, str] = {}
+        self._texts: Mapping[int, str] = {}
         special: Mapping[int, str] = {}
         if tokenizer is not None:
             self._detokenizer = Detokenizer(tokenizer)
@@ -113,6 +114,7 @@ class Parser:
         shown = format = bound(format, vocabulary=special.values(), prompt=prompt)
         if self._detokenizer is not None:
             marks, self._marks, shown = _with_sentinels(format, self._detokenizer.tables)
+            self._texts = self._detokenizer.tables.texts
         reader = Reader(
             tools=offered,
             atomic=arguments == "atomic",
@@ -153,9 +155,13 @@ class Parser:
         if detokenizer is None:
             raise ValueError("feed_tokens needs a parser that was built with tokenizer=")
         marks = self._marks
-        if len(ids) == 1 and ids[0] not in marks:
-            text = detokenizer.text(ids[0])
-            return self.feed(text) if text else []
+        if len(ids) == 1:
+            token = ids[0]
+            if (known := self._texts.get(token)) is not None and not detokenizer.cut:
+                return self.feed(known)
+            if token not in marks:
+                text = detokenizer.text(token)
+                return self.feed(text) if text else []
         out: list[Event] = []
         pending = ""
         for token in ids:

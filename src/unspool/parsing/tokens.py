@@ -68,12 +68,16 @@ Shown: TypeAlias = tuple[Mapping[str, str], Mapping[int, str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What a tokenizer knows, read once; ``shown`` is what parsers have made of it, by format."""
+    """What a tokenizer knows, read once; ``shown`` is what parsers have made of it, by format.
+
+    ``texts`` are the texts of the tokens seen so far that are text, and the same whatever stands around them.
+    """
 
     special: Mapping[int, str]
     piece: Callable[[int], bytes] | None
     decode: Callable[[Sequence[int]], str]
     shown: dict[Any, Shown] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
 
 
 def _read(tokenizer: Any) -> Tables:
@@ -98,7 +102,8 @@ class Detokenizer:
         self.special = tables.special
         self._piece = tables.piece
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._cut = False
+        self.cut = False
+        """Whether a character is incomplete."""
         self._decode = tables.decode
         self._ids: list[int] = []
         self._shown = ""
@@ -110,10 +115,13 @@ class Detokenizer:
             return self._by_window(token_id)
         piece = self._piece(token_id)
         # Nearly every token; the decoder costs three times as much.
-        if not self._cut and piece.isascii():
-            return piece.decode("ascii")
+        if not self.cut and piece.isascii():
+            text = piece.decode("ascii")
+            if text and token_id not in self.special:
+                self.tables.texts[token_id] = text
+            return text
         text = self._decoder.decode(piece)
-        self._cut = bool(self._decoder.getstate()[0])
+        self.cut = bool(self._decoder.getstate()[0])
         return text
 
     def flush(self) -> str:
@@ -121,7 +129,7 @@ class Detokenizer:
         if self._piece is not None:
             rest = self._decoder.decode(b"", True)
             self._decoder.reset()
-            self._cut = False
+            self.cut = False
             return rest
         rest = self._decode(self._ids)[len(self._shown) :]
         self._ids, self._shown, self._fresh = [], "", 0

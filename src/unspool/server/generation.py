@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
 from dataclasses import replace
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from unspool.engines.base import Chunk, EngineError
 from unspool.events import (
@@ -57,12 +56,15 @@ class ChunkReader:
 
     def __init__(self, parser: ParserLike, *, by_tokens: bool) -> None:
         self._parser = parser
-        self._by_tokens = by_tokens
+        self._feed = parser.feed
+        self._feed_tokens = parser.feed_tokens if by_tokens else None
+        # Tokens of all chunks, and of those up to the last one that had events.
         self._seen = 0
-        self._pending = 0
+        self._counted = 0
         self._reasoning = 0.0
         self._guessed = False
         self.finished = False
+        self._told = False
         self.prompt = Usage()
         """The counts of the prompt, as far as the engine has said."""
         self.stop_sequence: str | None = None
@@ -73,20 +75,26 @@ class ChunkReader:
 
         Raises :class:`EngineError` if the chunk says that the engine failed.
         """
-        if chunk.prompt_tokens and not self.prompt.prompt_tokens:
+        if not self._told and chunk.prompt_tokens:
+            self._told = True
             self.prompt = Usage(chunk.prompt_tokens, cached_tokens=chunk.cached_tokens)
-        tokens = chunk.token_ids
-        if tokens:
-            events = self._parser.feed_tokens(tokens) if self._by_tokens else self._parser.feed(chunk.text)
-            self._pending += len(tokens)
+        if tokens := chunk.token_ids:
+            events = self._feed(chunk.text) if self._feed_tokens is None else self._feed_tokens(tokens)
+            self._seen += len(tokens)
         elif chunk.text:
-            events = self._parser.feed(chunk.text)
-            self._pending += 1
+            events = self._feed(chunk.text)
+            self._seen += 1
             self._guessed = True
         else:
             events = []
         if events:
-            self._count(events)
+            # Nearly every chunk is one piece of text, and counted without a call.
+            if len(events) > 1:
+                self._count(events)
+            else:
+                if type(events[0]) is ReasoningDelta:
+                    self._reasoning += self._seen - self._counted
+                self._counted = self._seen
         if chunk.finish_reason is not None:
             return self._finish(chunk, events)
         return events
@@ -97,12 +105,8 @@ class ChunkReader:
         return Counter(getattr(self._parser, "rejected", {}))
 
     def _count(self, events: Sequence[Event]) -> None:
-        pending, self._pending = self._pending, 0
-        self._seen += pending
-        if len(events) == 1:
-            if type(events[0]) is ReasoningDelta:
-                self._reasoning += pending
-            return
+        pending = self._seen - self._counted
+        self._counted = self._seen
         reasoning = sum(len(event.text) for event in events if type(event) is ReasoningDelta)
         if reasoning:
             self._reasoning += pending * reasoning / (reasoning + sum(map(_other_text, events)))
@@ -147,7 +151,14 @@ class Generation:
     ) -> None:
         self._streams = streams
         self._readers = readers
-        self.steps = self._run() if check is None else self._checked(self._run(), check)
+        self._check = check
+        self._gathered: list[list[Event]] = [[] for _ in readers]
+        self.source: AsyncIterator[Any] = streams[0] if len(streams) == 1 else _merge(streams)
+        """What the engine sends, for :attr:`read`; :meth:`end` comes behind it, :meth:`close` however it ends."""
+        self._step: Callable[[Any], Step] = _alone(readers[0]) if len(streams) == 1 else self._read_one
+        self.read = self._step if check is None else self._read_and_gather
+        """The step of what came from :attr:`source`."""
+        self.steps = self._run()
         """The events as they come. Closing this generator aborts the engine; it raises what the engine raises."""
 
     @property
@@ -181,34 +192,45 @@ class Generation:
             gathered[index].extend(events)
         return gathered
 
-    async def _checked(
-        self, steps: AsyncGenerator[Step, None], check: Callable[[Message], None]
-    ) -> AsyncGenerator[Step, None]:
-        gathered: list[list[Event]] = [[] for _ in self._readers]
-        async with aclosing(steps):
-            async for index, events in steps:
-                gathered[index].extend(events)
-                yield index, events
-        for events in gathered:
-            await asyncio.to_thread(check, Message.from_events(events))
+    async def end(self) -> None:
+        """What is due behind the last step. Raises :class:`EngineError` if a choice has no end, and what the check
+        raises.
+        """
+        if not self.finished:
+            raise EngineError("The engine's output ended without a reason.")
+        if self._check is not None:
+            for events in self._gathered:
+                await asyncio.to_thread(self._check, Message.from_events(events))
+
+    async def close(self) -> None:
+        """Aborts the engine, if it still runs."""
+        for stream in (self.source, *self._streams):
+            close: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _read_one(self, item: tuple[int, Chunk]) -> Step:
+        index, chunk = item
+        return index, self._readers[index].read(chunk)
+
+    def _read_and_gather(self, item: Any) -> Step:
+        index, events = step = self._step(item)
+        self._gathered[index].extend(events)
+        return step
 
     async def _run(self) -> AsyncGenerator[Step, None]:
         try:
-            if len(self._streams) == 1:
-                read = self._readers[0].read
-                async for chunk in self._streams[0]:
-                    yield 0, read(chunk)
-            else:
-                async with aclosing(_merge(self._streams)) as chunks:
-                    async for index, chunk in chunks:
-                        yield index, self._readers[index].read(chunk)
-            if not self.finished:
-                raise EngineError("The engine's output ended without a reason.")
+            async for item in self.source:
+                yield self.read(item)
+            await self.end()
         finally:
-            for stream in self._streams:
-                close: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
-                if close is not None:
-                    await close()
+            await self.close()
+
+
+def _alone(reader: ChunkReader) -> Callable[[Chunk], Step]:
+    """The steps of the only choice."""
+    read = reader.read
+    return lambda chunk: (0, read(chunk))
 
 
 async def _merge(streams: Sequence[AsyncIterator[Chunk]]) -> AsyncGenerator[tuple[int, Chunk], None]:

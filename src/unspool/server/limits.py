@@ -149,7 +149,7 @@ class Traffic:
     def follow(self, generation: Generation) -> AsyncGenerator[Step, None]:
         """The steps of a generation for the request of this task, counted, until its time is over."""
         ticket = _TICKET.get() or Ticket(_now())
-        return self._followed(generation, generation.steps, ticket)
+        return self._followed(generation, ticket)
 
     async def bounded(self, steps: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
         """The steps of what a request does besides generating, until its time is over; it waits for no token."""
@@ -175,18 +175,18 @@ class Traffic:
             self._watches.discard(watch)
             watch.close()
 
-    async def _followed(
-        self, generation: Generation, steps: AsyncGenerator[Step, None], ticket: Ticket
-    ) -> AsyncGenerator[Step, None]:
-        watch, loop = self._watched(ticket), asyncio.get_running_loop()
+    async def _followed(self, generation: Generation, ticket: Ticket) -> AsyncGenerator[Step, None]:
+        watch, loop, read = self._watched(ticket), asyncio.get_running_loop(), generation.read
         self.running += 1
         try:
-            async with aclosing(steps):
+            try:
                 if watch.expired:
                     raise self._why()
                 watch.waiting = current_task(loop)
-                async for step in steps:
+                # Each token goes through here, and no generator more.
+                async for item in generation.source:
                     watch.waiting = None
+                    step = read(item)
                     if ticket.first_token is None:
                         self._begin(ticket)
                     if (events := step[1]) and type(events[-1]) is Finish:
@@ -195,6 +195,9 @@ class Traffic:
                     if watch.expired:
                         raise self._why()
                     watch.waiting = current_task(loop)
+                await generation.end()
+            finally:
+                await generation.close()
         except asyncio.CancelledError:
             if watch.ended():
                 self._break(ticket, "error")

@@ -90,8 +90,8 @@ class ResponsesApi:
         if asked.stream:
             # What is wrong with the request shows before the answer begins: afterwards a status can't be sent.
             first = await begun(request.receive, generation.start(), self._service.settings.heartbeat)
-            frames = self._stream(answer, _frames(first, generation.steps, writer, request.scope))
-            return self._service.stream(frames, first, writer.heartbeat)
+            frames = _frames(first, generation.steps, answer, request.scope)
+            return self._service.stream(self._until_cancelled(request, answer, frames), first, writer.heartbeat)
         (events,) = await while_connected(request.receive, generation.events())
         writer.write(events)
         writer.close()
@@ -125,20 +125,15 @@ class ResponsesApi:
             most_calls=asked.max_tool_calls,
         )
 
-    async def _stream(self, answer: _Answer, frames: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        writer = answer.writer
-        name = writer.response()["id"]
-        running = Running(writer)
+    def _until_cancelled(
+        self, request: Request, answer: _Answer, frames: AsyncGenerator[bytes, None]
+    ) -> AsyncGenerator[bytes, None]:
+        """The frames of a response that others find, as long as its request lasts."""
+        running = Running(answer.writer, answer.keep)
+        name = answer.writer.response()["id"]
         self._running[name] = running, answer
-        try:
-            async with aclosing(running.until_cancelled(frames)) as frames:
-                async for data in frames:
-                    if writer.status != "in_progress":
-                        await answer.keep()
-                    if data:
-                        yield data
-        finally:
-            self._running.pop(name, None)
+        request.state.endings.callback(self._running.pop, name, None)
+        return running.until_cancelled(frames)
 
     async def input_tokens(self, request: Request) -> Response:
         """``POST /v1/responses/input_tokens``."""
@@ -244,17 +239,28 @@ def _head(asked: ResponsesRequest, token: str, model: str) -> dict[str, Any]:
 
 
 async def _frames(
-    first: asyncio.Task[LoopStep], steps: AsyncGenerator[LoopStep, None], writer: ResponseStream, scope: Scope
+    first: asyncio.Task[LoopStep], steps: AsyncGenerator[LoopStep, None], answer: _Answer, scope: Scope
 ) -> AsyncGenerator[bytes, None]:
+    writer = answer.writer
     try:
         async with aclosing(steps):
             if not first.done():
                 # The response is there, though its first token is not: heartbeats can only tell of what has begun.
                 yield writer.write([])
-            yield writer.write((await first)[1])
+            data = writer.write((await first)[1])
+            if writer.status != "in_progress":
+                await answer.keep()
+            yield data
             async for _, events in steps:
-                yield writer.write(events)
+                data = writer.write(events)
+                if writer.status != "in_progress":
+                    await answer.keep()
+                if data:
+                    yield data
     except Exception as error:
-        yield writer.error(describe(scope, error)[1])
+        data = writer.error(describe(scope, error)[1])
     else:
-        yield writer.close()
+        data = writer.close()
+    await answer.keep()
+    if data:
+        yield data

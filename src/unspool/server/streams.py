@@ -150,9 +150,10 @@ class EventStream(Response):
         if self.heartbeat is not None and self.pause is not None:
             beating = asyncio.create_task(self._beat(direct, self.heartbeat, self.pause))
         patience, now = _Patience(self.patience), asyncio.get_running_loop().time
+        frames = self.frames
         try:
-            async with aclosing(self.frames):
-                async for data in self.frames:
+            async with aclosing(frames):
+                async for data in frames:
                     self._sent += 1
                     patience.since = now()
                     await direct({"type": "http.response.body", "body": data, "more_body": True})

@@ -199,11 +199,18 @@ class ChatStream:
         self._include_usage = include_usage
         self._ended = False
 
-    def write(self, index: int, events: Iterable[AnyEvent]) -> bytes:
+    def write(self, index: int, events: Sequence[AnyEvent]) -> bytes:
         """The frames for the next events of choice ``index``; empty if there is nothing to say."""
         choice = self._choices[index]
+        if len(events) == 1 and choice.opened and not choice.finished:
+            # Nearly every token ends here.
+            event = events[0]
+            if type(event) is ContentDelta and event.text:
+                return choice.content + encode(event.text) + _END_DELTA
+            if type(event) is ReasoningDelta and event.text and self._show_reasoning:
+                return self._reasoning(index, choice, event.text)
         frames: list[bytes] = []
-        # Deltas come first and are compared by exact type: this loop runs once per token.
+        # Deltas come first and are compared by exact type.
         for event in events:
             if choice.finished:
                 break

@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -112,7 +112,7 @@ class _Blocks(ABC):
 
     def take(self, events: Iterable[AnyEvent]) -> None:
         """The next events."""
-        # Deltas come first and are compared by exact type: this loop runs once per token.
+        # Deltas come first and are compared by exact type.
         for event in events:
             if self.finish is not None:
                 return
@@ -269,10 +269,15 @@ class MessageStream(_Blocks):
         self._started = False
         self._ended = False
 
-    def write(self, events: Iterable[AnyEvent]) -> bytes:
+    def write(self, events: Sequence[AnyEvent]) -> bytes:
         """The frames for the next events; the first call opens the message."""
         if self._ended:
             return b""
+        if len(events) == 1 and self.finish is None:
+            # Nearly every token ends here.
+            event = events[0]
+            if type(event) is ContentDelta and self._kind == "text" and event.text:
+                return self._delta + encode(event.text) + _END_DELTA
         if not self._started:
             self._start()
         self.take(events)

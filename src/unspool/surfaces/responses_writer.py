@@ -12,7 +12,7 @@ A delta is a constant prefix, the sequence number and the text as JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,11 +109,17 @@ class ResponseStream:
         self._reason: str | None = None
         self.status = "in_progress"
 
-    def write(self, events: Iterable[AnyEvent]) -> bytes:
+    def write(self, events: Sequence[AnyEvent]) -> bytes:
         """The frames for the next events, the opening ones before the first; empty if there is nothing to say."""
         if self._sequence == 0:
             self._begin()
-        # Deltas come first and are compared by exact type: this loop runs once per token.
+        elif len(events) == 1 and (opened := self._open) is not None:
+            # Nearly every token ends here. Behind the end no item is open.
+            event = events[0]
+            if type(event) is ContentDelta and opened.kind == "message" and event.text:
+                opened.text.append(event.text)
+                return self._delta(opened.deltas[0], encode(event.text))
+        # Deltas come first and are compared by exact type.
         for event in events:
             if self.status != "in_progress":
                 break
@@ -217,8 +223,12 @@ class ResponseStream:
         opened.text.append(text)
         value = encode(text)
         for start in opened.deltas:
-            self._frames.append(b'%b%d,"delta":%b}\n\n' % (start, self._sequence, value))
-            self._sequence += 1
+            self._frames.append(self._delta(start, value))
+
+    def _delta(self, start: bytes, value: bytes) -> bytes:
+        number = self._sequence
+        self._sequence = number + 1
+        return b'%b%d,"delta":%b}\n\n' % (start, number, value)
 
     def _content(self, text: str) -> None:
         opened = self._open
