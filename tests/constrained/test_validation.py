@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from rpds import HashTrieMap
 
 from unspool.constrained import validation
 from unspool.constrained.validation import problems
@@ -95,3 +96,40 @@ def test_unique_items_that_can_not_be_sorted_are_bounded() -> None:
 
 def test_not_every_problem_is_told() -> None:
     assert len(checked([1] * 5000, {"items": {"type": "string"}})) == 100
+
+
+def nested(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(("levels", "found"), [(80, 1), (100, 0), (400, 0)])
+def test_as_many_levels_are_looked_at_as_the_stack_has_room_for(levels: int, found: int) -> None:
+    assert len(checked(nested(levels), {"type": "object", "properties": {"a": {"$ref": "#"}}})) == found
+
+
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
+@pytest.mark.parametrize("beside", [{"unevaluatedItems": False}, {"unevaluatedProperties": False}, {}])
+def test_of_a_schema_that_never_ends_the_next_one_decides(keyword: str, beside: dict[str, Any]) -> None:
+    for value in ([1], {"a": 1}):
+        assert problems(json.dumps(value), [{**beside, keyword: "#"}, {"type": "integer"}]) != []
+
+
+def test_a_stack_that_ends_within_the_table_of_references_is_an_ordinary_error() -> None:
+    class Name:
+        def __hash__(self) -> int:
+            return 1
+
+        def __eq__(self, other: object) -> bool:
+            raise RecursionError
+
+    table = HashTrieMap({Name(): 1})
+    with pytest.raises(RecursionError), validation.whole_stack():
+        table.get(Name())
+
+
+def test_other_errors_are_not_taken_for_that() -> None:
+    with pytest.raises(KeyboardInterrupt), validation.whole_stack():
+        raise KeyboardInterrupt

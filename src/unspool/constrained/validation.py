@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -25,10 +26,27 @@ _REFERENCE_STEPS = 20
 _PATTERN_STEPS = 10_000_000
 """For a value, by the engine for regular expressions."""
 _MOST_PROBLEMS = 100
+_MOST_LEVELS = 180
+"""Of keywords within each other; each takes up to four frames of the stack, of which Python has a thousand."""
 
 
 class _TooMuchError(Exception):
     """Checking would take too many steps."""
+
+
+@contextmanager
+def whole_stack() -> Iterator[None]:
+    """Where the stack is too small, a ``RecursionError`` says so, as it does anywhere else.
+
+    References are kept in a table of rpds, and where the stack ends within that, it panics: an error that
+    nobody catches.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise RecursionError(str(error)) from error
 
 
 def problems(text: str, schemas: Iterable[Any]) -> list[str]:
@@ -50,7 +68,8 @@ def problems(text: str, schemas: Iterable[Any]) -> list[str]:
 
         found: list[Any] = []
         try:
-            found.extend(islice(checks(schema, registry=Registry()).iter_errors(value), _MOST_PROBLEMS))
+            with whole_stack():
+                found.extend(islice(checks(schema, registry=Registry()).iter_errors(value), _MOST_PROBLEMS))
         except (Unresolvable, RecursionError):
             continue
         except _TooMuchError:
@@ -80,7 +99,8 @@ def validator(schema: Any) -> Any:
     for kind in (named, Draft202012Validator, Draft7Validator, Draft4Validator):
         try:
             # Without formats, so that a pattern need not be one of Python's.
-            kind.check_schema(schema, format_checker=None)
+            with whole_stack():
+                kind.check_schema(schema, format_checker=None)
         except (SchemaError, RecursionError):
             continue
         bounds = _Bounds(schema)
@@ -102,6 +122,7 @@ class _Bounds:
     def __init__(self, schema: Any) -> None:
         self._steps = _STEPS
         self._pattern_steps = _PATTERN_STEPS
+        self._levels = 0
         # What is evaluated elsewhere depends on all of them.
         self._names = list(_patterns_of_names(schema))
 
@@ -112,12 +133,17 @@ class _Bounds:
             self._spend(_REFERENCE_STEPS if keyword in _REFERENCES else 1 + _size(said) + _size(value))
             if keyword == "uniqueItems" and isinstance(value, list) and any(map(_size, value)):
                 self._spend(len(value) ** 2)
+            self._levels += 1
             try:
+                if self._levels > _MOST_LEVELS:
+                    raise RecursionError
                 if keyword in _WITH_PATTERNS and self._takes_long(keyword, said, value, schema):
                     return
                 yield from check(validator, said, value, schema) or ()
             except (re.error, OverflowError):
                 return
+            finally:
+                self._levels -= 1
 
         return bounded
 

@@ -18,6 +18,7 @@ from unspool.constrained.grammars import Grammar, Source
 from unspool.constrained.schema import readable
 from unspool.constrained.subschemas import Path, endless, pointer, subschemas
 from unspool.constrained.turns.keywords import kinds_of
+from unspool.constrained.validation import whole_stack
 
 KEYWORDS: Mapping[str, frozenset[str]] = {
     kind: frozenset(keywords.split())
@@ -109,7 +110,8 @@ def _read(text: str) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise SchemaError("The schema must be an object that allows some value.")
     try:
-        Draft202012Validator.check_schema(schema)
+        with whole_stack():
+            Draft202012Validator.check_schema(schema)
     except MetaschemaError as error:
         *path, keyword = error.absolute_path or ("",)
         raise SchemaError(
