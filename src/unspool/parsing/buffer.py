@@ -16,7 +16,8 @@ from functools import lru_cache
 
 from unspool.events import Event
 from unspool.parsing.scanner import Watch, pattern
-from unspool.parsing.signals import HOLD, Finder, Kind, Span, Steps, content_sink, no_space
+from unspool.parsing.signals import HOLD, Finder, Kind, Span, Steps, content_sink, no_space, reasoning_sink
+from unspool.parsing.stretches import Move, State, stretch
 
 _LAYOUT = " \t\r\n"
 _NOTHING = frozenset(("",))
@@ -51,6 +52,7 @@ class Buffer(ABC):
         self.stop: Callable[[str], object] | None = None
         self.whole: Callable[[str], object] | None = None
         self.sink: Callable[[str], list[Event]] = content_sink
+        self.state: State | None = None
         self.filter: Callable[[list[Event], bool], list[Event]] | None = None
         self.spans: list[Span] | None = [] if trace else None
         self._base = 0
@@ -133,6 +135,25 @@ class Buffer(ABC):
         self.stop = stop
         self.whole = whole
         self.sink = sink if self.filter is None else _filtered(sink, self.filter)
+
+    def flow_text(self, watch: Watch, *, reasoning: bool) -> None:
+        """As :meth:`flow`, for text that is said as it is, up to what ``watch`` finds.
+
+        Then what may become a marker is held, and let go, without waking the coroutine as well.
+        """
+        self.flow(watch.stop, reasoning_sink if reasoning else content_sink)
+        if self.stop is not None and self.filter is None:
+            self.state = stretch(watch, reasoning).start
+
+    def go(self, move: Move) -> list[Event]:
+        """The events of a move of :attr:`state`, which makes it."""
+        said, after = move
+        if after is not self.state:
+            self.state = after
+            self.text = after.held
+            # What is no move from here wakes the coroutine, which looks at everything that is held.
+            self.stop = None if after.held else after.stretch.watch.stop
+        return [] if said is None else [said]
 
     def take(self, end: int, kind: Kind = "framing", note: str = "") -> str:
         """Consumes up to ``end`` and says what the text was."""

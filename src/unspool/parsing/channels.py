@@ -21,7 +21,7 @@ from unspool.parsing.declaration import ChannelCalls, JsonArguments, JsonCalls, 
 from unspool.parsing.markers import cut_closer, cut_marker
 from unspool.parsing.reader import Reader, stop
 from unspool.parsing.scanner import Watch, pattern
-from unspool.parsing.signals import HEADER, HOLD, Finder, NotACall, Steps, content_sink, no_space, reasoning_sink
+from unspool.parsing.signals import HEADER, HOLD, Finder, NotACall, Steps, no_space
 
 _RECIPIENT = pattern(r"(?:^|\s)to=(\S+)")
 _WORD = pattern(r"\S*+")
@@ -346,5 +346,5 @@ def _text(r: Reader, m: _Messages, route: Route) -> Steps[None]:
         elif route == "drop":
             r.wait(watch.stop)
         else:
-            r.flow(watch.stop, content_sink if route == "content" else reasoning_sink)
+            r.flow_text(watch, reasoning=route == "reasoning")
         yield

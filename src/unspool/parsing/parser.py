@@ -138,6 +138,14 @@ class Parser:
         # Nearly every token ends here. While text flows, nothing unusual can be due.
         reader = self._reader
         stop = reader.stop
+        if (state := reader.state) is not None and text:
+            move = state.moves.get(text)
+            if move is None:
+                # Whoever feeds text may feed anything: only what is found out at some cost is remembered.
+                if stop is not None and stop(text) is None:
+                    return reader.sink(text)
+                move = state.move(text)
+            return reader.step(text) if move is None else reader.go(move)
         if stop is not None and text:
             if stop(text) is None or ((whole := reader.whole) is not None and whole(text)):
                 return reader.sink(text)
@@ -158,6 +166,10 @@ class Parser:
         if len(ids) == 1:
             token = ids[0]
             if (known := self._texts.get(token)) is not None and not detokenizer.cut:
+                if (state := self._reader.state) is not None:
+                    move = state.moves.get(known) or state.move(known)
+                    if move is not None:
+                        return self._reader.go(move)
                 return self.feed(known)
             if token not in marks:
                 text = detokenizer.text(token)

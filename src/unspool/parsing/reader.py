@@ -14,10 +14,8 @@ from typing import Any, NoReturn
 from unspool.events import ContentDelta, Event, ReasoningDelta
 from unspool.parsing.buffer import Buffer
 from unspool.parsing.opencall import OpenCall
-from unspool.parsing.scanner import pattern
 from unspool.parsing.signals import HOLD, PROBE, Kind, NotACall, Opened, Rejection, Span, Steps, Unfinished
-
-_SENTINEL = pattern("[\ud800-\udfff]")
+from unspool.parsing.tokens import SENTINEL
 
 
 def stop(r: Reader, why: str) -> NoReturn:
@@ -72,6 +70,7 @@ class Reader(Buffer):
     def step(self, delta: str) -> list[Event]:
         """Wakes the coroutine with this text, which may be empty; the events that it then makes."""
         self.stop = None
+        self.state = None
         self.call.flowed()
         self._let_go()
         self.text += delta
@@ -85,14 +84,14 @@ class Reader(Buffer):
 
     def certain(self, literal: str) -> bool:
         """Whether the literal holds a special token that arrived by id, so that it can't be mere letters."""
-        return self._spelled is not None and _SENTINEL.search(literal) is not None
+        return self._spelled is not None and SENTINEL.search(literal) is not None
 
     def spell(self, text: str) -> str:
         """The text with special tokens spelled out."""
         spelled = self._spelled
-        if spelled is None or _SENTINEL.search(text) is None:
+        if spelled is None or SENTINEL.search(text) is None:
             return text
-        return _SENTINEL.sub(lambda found: spelled.get(found.group(), ""), text)
+        return SENTINEL.sub(lambda found: spelled.get(found.group(), ""), text)
 
     def content(self, end: int, note: str = "plain text") -> None:
         """Everything up to ``end`` is content."""
@@ -290,6 +289,7 @@ class Reader(Buffer):
         """Calls count from here; returns the number that the first one had until now."""
         self.in_prompt = False
         self.stop = None
+        self.state = None
         return self.call.count_from_here()
 
     def rewind(self, text: str, offset: int) -> None:

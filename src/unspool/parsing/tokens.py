@@ -14,7 +14,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from unspool.parsing.scanner import pattern
+
 _WINDOW = 12
+
+SENTINEL = pattern("[\ud800-\udfff]")
+"""A character that stands for a special token, as :func:`sentinels` gives them out."""
 
 
 @runtime_checkable

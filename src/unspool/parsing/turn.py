@@ -27,7 +27,7 @@ from unspool.parsing.markers import cut_marker
 from unspool.parsing.reader import Reader
 from unspool.parsing.regions import regions
 from unspool.parsing.scanner import Watch
-from unspool.parsing.signals import HOLD, NotACall, Steps, Unfinished, content_sink, no_space, reasoning_sink
+from unspool.parsing.signals import HOLD, NotACall, Steps, Unfinished, no_space
 
 _READERS: dict[type, Callable[[Reader, Any, str], Steps[None]]] = {
     JsonCalls: json_calls,
@@ -113,7 +113,7 @@ def _content(r: Reader, g: Grammar) -> Steps[Reasoning | None]:
         if end > r.pos:
             r.content(end)
         if found is None:
-            r.flow(watch.stop, content_sink)
+            r.flow_text(watch, reasoning=False)
             yield
             continue
         if not found.lastindex:
@@ -258,7 +258,7 @@ def _reasoning(r: Reader, g: Grammar, block: Reasoning) -> Steps[bool]:
         r.reasoning(found.start() if found else len(r.text))
         if found is None or not found.lastindex:
             if found is None:
-                r.flow(watch.stop, reasoning_sink)
+                r.flow_text(watch, reasoning=True)
             else:
                 r.wait_for(watch)
             yield
