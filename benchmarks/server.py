@@ -6,8 +6,9 @@
 The server plays a recorded answer of reasoning, content and one call, token by token. Beside it, in a process of
 its own and set up alike, a bare Starlette application sends the same bytes in the same pieces: what any server
 costs. Tokens come to both through one queue a stream, as engines deliver them: a task, one for all streams as one
-batch is for all requests, puts the next token of each into its queue, and the stream waits for it there. With
-``--feed loop`` neither has a queue: both go through a list, with a turn of the event loop at each piece.
+batch is for all requests, puts the next token of each into its queue, and the stream waits for it there. A token
+that says nothing yet, since what is held may become a marker, is waited for by both, and sent by neither. With
+``--feed loop`` neither has a queue: both go through a list, with a turn of the event loop at each token.
 
 The two take turns, pass by pass, so that a busy machine slows both alike; each one's smallest figure over the
 passes counts. CPU is that of the server's process. Answers of two lengths tell what a token costs from what a
@@ -193,10 +194,15 @@ async def chunks(engine: Take) -> list[Chunk]:
 def bare(tokens: int, delay: float, feed: FeedKind, hold: bool) -> Any:
     """The bare loop: for each surface a route that sends what unspool's sends, having read the request."""
     model = ours(tokens, 0.0, "loop", False)
+    count = len(workload(FAMILY, "a", tokens).pieces)
     queues: Feed[bytes] | None = None if hold or feed == "loop" else Feed(delay)
     return Starlette(
         routes=[
-            Route(path, _loop(asyncio.run(sent(model, path, body)), delay, queues, hold), methods=["POST"])
+            Route(
+                path,
+                _loop(with_silent(asyncio.run(sent(model, path, body)), count), delay, queues, hold),
+                methods=["POST"],
+            )
             for path, body in SURFACES.values()
             if path in paths(model)
         ]
@@ -214,20 +220,32 @@ def _loop(
     async def stream() -> AsyncIterator[bytes]:
         for frame in frames[:HELD] if hold else frames:
             await asyncio.sleep(delay)
-            yield frame
+            if frame:
+                yield frame
         if hold:
             await asyncio.Event().wait()
 
     async def stream_queued(feed: Feed[bytes]) -> AsyncIterator[bytes]:
         queue = feed.join(frames)
         for _ in frames:
-            yield await queue.get()
+            if frame := await queue.get():
+                yield frame
 
     async def answer(request: Request) -> Response:
         await request.body()
         return StreamingResponse(stream() if feed is None else stream_queued(feed), media_type="text/event-stream")
 
     return answer
+
+
+def with_silent(frames: Sequence[bytes], tokens: int) -> list[bytes]:
+    """The pieces, with those tokens evenly among them with which nothing was sent, as no bytes."""
+    silent = max(tokens - len(frames), 0)
+    found: list[bytes] = []
+    for number, frame in enumerate(frames, 1):
+        found.append(frame)
+        found += [b""] * (number * silent // len(frames) - (number - 1) * silent // len(frames))
+    return found
 
 
 async def sent(app: Any, path: str, body: dict[str, Any]) -> list[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,11 +21,8 @@ from tests.server.test_chat import RECORDINGS
 from tests.surfaces.responses_grammar import events_of, read_stream
 from unspool.engines.base import Chunk, ContextOverflowError, EngineError
 from unspool.engines.replay import Recording, ReplayEngine
-from unspool.events import ContentDelta
-from unspool.server.running import Running
 from unspool.server.service import Settings
 from unspool.server.storage import SqliteStore
-from unspool.surfaces.responses_writer import ResponseStream
 
 WEATHER: Any = {"type": "function", "strict": False, **CHAT_WEATHER["function"]}
 SHELL: Any = {"type": "custom", "name": "shell"}
@@ -288,116 +285,6 @@ def test_a_running_response_can_be_cancelled(written: str, kind: str) -> None:
         # It can be gone on from, and ends none but itself.
         assert http.post("/v1/responses/resp_none/cancel").status_code == 404
         assert http.get("/health").status_code == 200
-
-
-async def kept() -> None:
-    """Nothing is stored."""
-
-
-def test_a_client_that_takes_nothing_holds_up_no_cancelling() -> None:
-    writer = ResponseStream({"id": "resp_1"}, clock=lambda: 0)
-    ended = []
-
-    async def frames() -> AsyncGenerator[bytes, None]:
-        try:
-            yield writer.write([ContentDelta("a")])
-            yield writer.write([ContentDelta("b")])
-        finally:
-            ended.append(writer.status)
-
-    async def ask() -> bytes:
-        running = Running(writer, kept)
-        data = b""
-        async for frame in running.until_cancelled(frames()):
-            # Whoever sends this frame still waits when it is cancelled.
-            data += frame
-            running.cancel()
-        return data
-
-    found = events_of(asyncio.run(ask()))
-    assert [event["type"] for event in found[-3:]] == [
-        "response.content_part.done",
-        "response.output_item.done",
-        "response.incomplete",
-    ]
-    assert found[-1]["response"]["output"][0]["content"][0]["text"] == "a"
-    assert ended == ["cancelled"]
-
-
-def test_a_client_that_goes_while_it_cancels_is_gone() -> None:
-    async def silent() -> AsyncGenerator[bytes, None]:
-        await asyncio.Event().wait()
-        yield b""
-
-    async def ask() -> None:
-        running = Running(ResponseStream({"id": "resp_1"}, clock=lambda: 0), kept)
-
-        async def read() -> None:
-            async for _ in running.until_cancelled(silent()):
-                pass
-
-        reading = asyncio.create_task(read())
-        await asyncio.sleep(0)
-        running.cancel()
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-
-    asyncio.run(ask())
-
-
-def test_cancelling_twice_ends_once_and_the_end_is_stored_before_it_is_sent() -> None:
-    order: list[str] = []
-
-    async def store() -> None:
-        order.append("stored")
-
-    async def silent() -> AsyncGenerator[bytes, None]:
-        yield b""
-        await asyncio.Event().wait()
-
-    async def ask() -> None:
-        running = Running(ResponseStream({"id": "resp_1"}, clock=lambda: 0), store)
-
-        async def read() -> None:
-            async for data in running.until_cancelled(silent()):
-                order.append("sent" if data else "begun")
-
-        reading = asyncio.create_task(read())
-        await asyncio.sleep(0)
-        running.cancel()
-        running.cancel()
-        await reading
-        assert not reading.cancelling()
-
-    asyncio.run(ask())
-    assert order == ["begun", "stored", "sent"]
-
-
-def test_a_client_that_goes_while_its_cancelled_response_ends_is_gone() -> None:
-    async def run() -> None:
-        closing = asyncio.Event()
-        running = Running(ResponseStream({"id": "resp_1"}, clock=lambda: 0), kept)
-
-        async def slow() -> AsyncGenerator[bytes, None]:
-            try:
-                yield b"a"
-            finally:
-                closing.set()
-                await asyncio.Event().wait()
-
-        async def read() -> None:
-            async for _ in running.until_cancelled(slow()):
-                # It is being sent, so nobody waits for a frame.
-                running.cancel()
-
-        reading = asyncio.create_task(read())
-        await closing.wait()
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-
-    asyncio.run(run())
 
 
 def test_the_async_client(url: str) -> None:

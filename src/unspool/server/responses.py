@@ -9,7 +9,6 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -35,10 +34,9 @@ from unspool.server.history import (
 from unspool.server.paging import page
 from unspool.server.request_tools import RequestTools, tools_of
 from unspool.server.routes import read_json
-from unspool.server.running import Running
 from unspool.server.service import Service
 from unspool.server.storage import Store
-from unspool.server.streams import begun, while_connected
+from unspool.server.streams import EventStream, Frames, begun, while_connected
 from unspool.server.toolloop import Answer, LoopStep, Manners, begin
 from unspool.surfaces import responses
 from unspool.surfaces.errors import InvalidRequestError, unsupported
@@ -46,6 +44,7 @@ from unspool.surfaces.mcp_plan import McpPlan
 from unspool.surfaces.responses import ResponsesRequest
 from unspool.surfaces.responses_items import Item
 from unspool.surfaces.responses_writer import ResponseStream
+from unspool.surfaces.server_events import AnyEvent
 
 
 class ResponsesApi:
@@ -55,7 +54,7 @@ class ResponsesApi:
         self._service = service
         self._store = store
         self._approvals = Approvals(store)
-        self._running: dict[str, tuple[Running, _Answer]] = {}
+        self._running: dict[str, tuple[EventStream, _Answer]] = {}
         one = "/v1/responses/{response_id}"
         self.routes = [
             Route("/v1/responses", self.create, methods=["POST"]),
@@ -90,8 +89,12 @@ class ResponsesApi:
         if asked.stream:
             # What is wrong with the request shows before the answer begins: afterwards a status can't be sent.
             first = await begun(request.receive, generation.start(), self._service.settings.heartbeat)
-            frames = _frames(first, generation.steps, answer, request.scope)
-            return self._service.stream(self._until_cancelled(request, answer, frames), first, writer.heartbeat)
+            frames = _ResponseFrames(generation.steps, answer, request.scope)
+            stream = self._service.stream(frames, first, writer.heartbeat)
+            name = writer.response()["id"]
+            self._running[name] = stream, answer
+            request.state.endings.callback(self._running.pop, name, None)
+            return stream
         (events,) = await while_connected(request.receive, generation.events())
         writer.write(events)
         writer.close()
@@ -124,16 +127,6 @@ class ResponsesApi:
             granted=granted,
             most_calls=asked.max_tool_calls,
         )
-
-    def _until_cancelled(
-        self, request: Request, answer: _Answer, frames: AsyncGenerator[bytes, None]
-    ) -> AsyncGenerator[bytes, None]:
-        """The frames of a response that others find, as long as its request lasts."""
-        running = Running(answer.writer, answer.keep)
-        name = answer.writer.response()["id"]
-        self._running[name] = running, answer
-        request.state.endings.callback(self._running.pop, name, None)
-        return running.until_cancelled(frames)
 
     async def input_tokens(self, request: Request) -> Response:
         """``POST /v1/responses/input_tokens``."""
@@ -169,8 +162,9 @@ class ResponsesApi:
         """``POST /v1/responses/{id}/cancel``: ends what is being streamed; a second time changes nothing."""
         name = request.path_params["response_id"]
         if name in self._running:
-            running, answer = self._running[name]
-            running.cancel()
+            stream, answer = self._running[name]
+            answer.writer.cancel()
+            stream.interrupt()
             await answer.keep()
             found: Mapping[str, Any] = answer.writer.response()
         else:
@@ -238,29 +232,33 @@ def _head(asked: ResponsesRequest, token: str, model: str) -> dict[str, Any]:
     }
 
 
-async def _frames(
-    first: asyncio.Task[LoopStep], steps: AsyncGenerator[LoopStep, None], answer: _Answer, scope: Scope
-) -> AsyncGenerator[bytes, None]:
-    writer = answer.writer
-    try:
-        async with aclosing(steps):
-            if not first.done():
-                # The response is there, though its first token is not: heartbeats can only tell of what has begun.
-                yield writer.write([])
-            data = writer.write((await first)[1])
-            if writer.status != "in_progress":
-                await answer.keep()
-            yield data
-            async for _, events in steps:
-                data = writer.write(events)
-                if writer.status != "in_progress":
-                    await answer.keep()
-                if data:
-                    yield data
-    except Exception as error:
-        data = writer.error(describe(scope, error)[1])
-    else:
-        data = writer.close()
-    await answer.keep()
-    if data:
-        yield data
+class _ResponseFrames(Frames[Sequence[AnyEvent]]):
+    """The response is stored before its end is sent, which waits for that."""
+
+    def __init__(self, steps: AsyncGenerator[LoopStep, None], answer: _Answer, scope: Scope) -> None:
+        super().__init__(steps, self._write)
+        self._answer = answer
+        self._writer = answer.writer
+        self._scope = scope
+        self._last = b""
+
+    def waiting(self) -> bytes:
+        """The response is there, though its first token is not: heartbeats can only tell of what has begun."""
+        return self._writer.write([])
+
+    def _write(self, index: int, events: Sequence[AnyEvent]) -> bytes:
+        data = self._writer.write(events)
+        if self._writer.status == "in_progress":
+            return data
+        self._last += data
+        return b""
+
+    async def close(self) -> bytes:
+        return await self._kept(self._writer.close())
+
+    async def fail(self, error: Exception) -> bytes:
+        return await self._kept(self._writer.error(describe(self._scope, error)[1]))
+
+    async def _kept(self, data: bytes) -> bytes:
+        await self._answer.keep()
+        return self._last + data

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -23,14 +22,14 @@ from unspool.server.errors import describe, json_response, request_id_of
 from unspool.server.metrics import CONTENT_TYPE
 from unspool.server.request_tools import tools_of
 from unspool.server.service import Service
-from unspool.server.streams import begun, while_connected
+from unspool.server.streams import Frames, begun, while_connected
 from unspool.server.toolloop import Answer, LoopStep, Manners, begin
 from unspool.surfaces import chat
 from unspool.surfaces import messages as messages_surface
 from unspool.surfaces.chat_writer import HEARTBEAT, ChatStream, completion, server_side
 from unspool.surfaces.errors import InvalidRequestError
 from unspool.surfaces.messages_writer import PING, MessageStream, message
-from unspool.surfaces.server_events import said_by_model
+from unspool.surfaces.server_events import AnyEvent, said_by_model
 
 
 async def chat_completions(request: Request) -> Response:
@@ -66,28 +65,24 @@ async def chat_completions(request: Request) -> Response:
         # What takes long after that is the queue or the prompt; meanwhile the client must hear something.
         first = await begun(request.receive, generation.start(), service.settings.heartbeat)
         writer = ChatStream(**identity, choices=asked.n, include_usage=asked.include_usage)
-        frames = _chat_frames(first, generation.steps, writer, request.scope)
-        return service.stream(frames, first, lambda: HEARTBEAT)
+        return service.stream(_ChatFrames(generation.steps, writer, request.scope), first, lambda: HEARTBEAT)
     choices = await while_connected(request.receive, generation.events())
     done = server_side(choices[0])
     whole = [Message.from_events(said_by_model(events)) for events in choices]
     return json_response(completion(whole, **identity, done=done))
 
 
-async def _chat_frames(
-    first: Awaitable[LoopStep], steps: AsyncGenerator[LoopStep, None], writer: ChatStream, scope: Scope
-) -> AsyncGenerator[bytes, None]:
-    try:
-        async with aclosing(steps):
-            if data := writer.write(*await first):
-                yield data
-            async for index, events in steps:
-                if data := writer.write(index, events):
-                    yield data
-    except Exception as error:
-        yield writer.error(describe(scope, error)[1])
-    else:
-        yield writer.close()
+class _ChatFrames(Frames[Sequence[AnyEvent]]):
+    def __init__(self, steps: AsyncGenerator[LoopStep, None], writer: ChatStream, scope: Scope) -> None:
+        super().__init__(steps, writer.write)
+        self._writer = writer
+        self._scope = scope
+
+    async def close(self) -> bytes:
+        return self._writer.close()
+
+    async def fail(self, error: Exception) -> bytes:
+        return self._writer.error(describe(self._scope, error)[1])
 
 
 async def messages(request: Request) -> Response:
@@ -116,29 +111,31 @@ async def messages(request: Request) -> Response:
     }
     if asked.stream:
         first = await begun(request.receive, generation.start(), service.settings.heartbeat)
-        return service.stream(_message_frames(first, generation, identity, request.scope), first, lambda: PING)
+        return service.stream(_MessageFrames(generation, identity, request.scope), first, lambda: PING)
     (events,) = await while_connected(request.receive, generation.events())
     (stop_sequence,) = generation.stop_sequences
     return Response(message(events, **identity, stop_sequence=stop_sequence), media_type="application/json")
 
 
-async def _message_frames(
-    first: Awaitable[LoopStep], generation: Answer, identity: dict[str, Any], scope: Scope
-) -> AsyncGenerator[bytes, None]:
-    writer = MessageStream(**identity)
-    try:
-        async with aclosing(generation.steps) as steps:
-            _, events = await first
+class _MessageFrames(Frames[Sequence[AnyEvent]]):
+    def __init__(self, generation: Answer, identity: dict[str, Any], scope: Scope) -> None:
+        super().__init__(generation.steps, self._write)
+        self._generation = generation
+        self._identity = identity
+        self._scope = scope
+        self._writer: MessageStream | None = None
+
+    def _write(self, index: int, events: Sequence[AnyEvent]) -> bytes:
+        if self._writer is None:
             # Only now the prompt is counted, which the first event tells.
-            writer = MessageStream(**identity, prompt=generation.prompt)
-            yield writer.write(events)
-            async for _, events in steps:
-                if data := writer.write(events):
-                    yield data
-    except Exception as error:
-        yield writer.error(describe(scope, error)[1])
-    else:
-        yield writer.close(generation.stop_sequences[0])
+            self._writer = MessageStream(**self._identity, prompt=self._generation.prompt)
+        return self._writer.write(events)
+
+    async def close(self) -> bytes:
+        return (self._writer or MessageStream(**self._identity)).close(self._generation.stop_sequences[0])
+
+    async def fail(self, error: Exception) -> bytes:
+        return (self._writer or MessageStream(**self._identity)).error(describe(self._scope, error)[1])
 
 
 async def count_tokens(request: Request) -> Response:

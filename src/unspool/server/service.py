@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -22,7 +22,7 @@ from unspool.server.controls import Controls, Prompt
 from unspool.server.generation import ChunkReader, Generation, ParserLike
 from unspool.server.limits import Traffic
 from unspool.server.parsers import Plugins, choice_of, choose_plugins
-from unspool.server.streams import EventStream
+from unspool.server.streams import EventStream, Frames
 from unspool.server.template import ChatTemplate
 from unspool.surfaces.chat_writer import REASONING_FIELDS
 from unspool.surfaces.conversation import Conversation, ToolChoice
@@ -231,10 +231,8 @@ class Service:
             sampling.max_tokens or engine.model.context_length,
         )
 
-    def stream(
-        self, frames: AsyncGenerator[bytes, None], first: asyncio.Task[Any], heartbeat: Callable[[], bytes]
-    ) -> EventStream:
-        """An answer of these frames, which wait for ``first``, as patient as the operator wants it."""
+    def stream(self, frames: Frames[Any], first: asyncio.Task[Any], heartbeat: Callable[[], bytes]) -> EventStream:
+        """An answer that begins with the step ``first``, as patient as the operator wants it."""
         settings = self.settings
         return EventStream(
             frames, first=first, heartbeat=heartbeat, pause=settings.heartbeat, patience=settings.idle_timeout

@@ -7,9 +7,10 @@ and is cancelled when that closes, be it queued, in prefill or in the middle of 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, suppress
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -104,20 +105,44 @@ class _Patience:
             self._timer.cancel()
 
 
+class Frames(ABC, Generic[T]):
+    """What a client is sent of an answer: the frames of its steps, and of its end.
+
+    A step is a choice's number and its next events. ``steps`` is closed when the client goes away, or nothing more
+    is wanted of it; ``write`` makes the frames of a step, no bytes if there is nothing to say.
+    """
+
+    def __init__(self, steps: AsyncGenerator[tuple[int, T], None], write: Callable[[int, T], bytes]) -> None:
+        self.steps = steps
+        self.write = write
+
+    def waiting(self) -> bytes:
+        """What can be sent before there is a first step."""
+        return b""
+
+    @abstractmethod
+    async def close(self) -> bytes:
+        """The end, behind the last step."""
+
+    @abstractmethod
+    async def fail(self, error: Exception) -> bytes:
+        """The end, if the steps raised this."""
+
+
 class EventStream(Response):
-    """Server-sent events from an async generator of frames, which is closed when the client goes away.
+    """An answer as server-sent events.
 
     ``heartbeat`` makes a frame to send whenever nothing else was sent for ``pause`` seconds (``None``: never), so
     that neither proxies nor clients take a silent model for a dead connection; proxies commonly close what is
     silent for 30 or 60 seconds. ``patience`` is in seconds, too: a client that takes nothing for so long is gone.
-    ``first`` is what the generator waits for at its start; it ends with the stream, even if that never begins.
+    ``first`` is the first step; it ends with the stream, even if that never begins.
     """
 
     media_type = "text/event-stream"
 
     def __init__(
         self,
-        frames: AsyncGenerator[bytes, None],
+        frames: Frames[Any],
         *,
         heartbeat: Callable[[], bytes] | None = None,
         pause: float | None = None,
@@ -130,6 +155,10 @@ class EventStream(Response):
         self.patience = patience
         self.first = first
         self._sent = 0
+        self._interrupted = False
+        self._sending: _Patience | None = None
+        # The task, as long as an interruption may cancel it.
+        self._reading: asyncio.Task[Any] | None = None
         self.status_code = 200
         self.background = None
         # The last one keeps proxies such as nginx from collecting the stream.
@@ -143,31 +172,80 @@ class EventStream(Response):
         finally:
             await _end(self.first)
 
+    def interrupt(self) -> None:
+        """Ends the answer as if there were no other step: at once, or when the client took the last frame."""
+        self._interrupted = True
+        task, sending = self._reading, self._sending
+        if task is not None and sending is not None and sending.since is None:
+            self._reading = None
+            task.cancel()
+
     async def _send(self, send: Send, direct: Send) -> None:
         """``direct`` is for all but the start, with which no middleware has anything to do."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        beating: asyncio.Task[None] | None = None
-        if self.heartbeat is not None and self.pause is not None:
-            beating = asyncio.create_task(self._beat(direct, self.heartbeat, self.pause))
-        patience, now = _Patience(self.patience), asyncio.get_running_loop().time
-        frames = self.frames
+        beating = self._beating(direct)
+        frames, sending, now = self.frames, _Patience(self.patience), asyncio.get_running_loop().time
+        self._sending = sending
+        task = self._reading = asyncio.current_task()
         try:
-            async with aclosing(frames):
-                async for data in frames:
-                    self._sent += 1
-                    patience.since = now()
-                    await direct({"type": "http.response.body", "body": data, "more_body": True})
-                    patience.since = None
+            try:
+                async with aclosing(frames.steps) as steps:
+                    if await self._begin(direct, sending):
+                        write = frames.write
+                        # Each token goes through here, where every frame of Python's that it passes counts.
+                        async for index, events in steps:
+                            if data := write(index, events):
+                                self._sent += 1
+                                sending.since = now()
+                                await direct({"type": "http.response.body", "body": data, "more_body": True})
+                                sending.since = None
+                            if self._interrupted:
+                                break
+            except asyncio.CancelledError:
+                # The client may be gone at the same time.
+                if self._reading is not None or sending.exhausted or task is None or task.uncancel() > 0:
+                    raise
+                end = frames.close()
+            except Exception as error:
+                if sending.since is not None:
+                    raise
+                end = frames.fail(error)
+            else:
+                end = frames.close()
+            self._reading = None
+            last = await end
             await _end(beating)
-            patience.since = now()
+            await self._put(direct, sending, last)
+            sending.since = now()
             await direct({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError:
-            if patience.exhausted:
+            if sending.exhausted:
                 raise ClientGoneError from None
             raise
         finally:
-            patience.close()
+            sending.close()
             await _end(beating)
+
+    async def _begin(self, direct: Send, sending: _Patience) -> bool:
+        """Sends the first step; whether others are wanted."""
+        if self.first is not None and not self._interrupted:
+            if not self.first.done():
+                await self._put(direct, sending, self.frames.waiting())
+            await self._put(direct, sending, self.frames.write(*await self.first))
+        return not self._interrupted
+
+    async def _put(self, direct: Send, sending: _Patience, data: bytes) -> None:
+        if data:
+            self._sent += 1
+            sending.since = asyncio.get_running_loop().time()
+            await direct({"type": "http.response.body", "body": data, "more_body": True})
+            sending.since = None
+
+    def _beating(self, direct: Send) -> asyncio.Task[None] | None:
+        """The heartbeat, if the stream has one."""
+        if self.heartbeat is None or self.pause is None:
+            return None
+        return asyncio.create_task(self._beat(direct, self.heartbeat, self.pause))
 
     async def _beat(self, send: Send, heartbeat: Callable[[], bytes], pause: float) -> None:
         while True:
