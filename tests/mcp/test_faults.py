@@ -199,6 +199,30 @@ def test_what_was_agreed_to_is_the_tool_as_it_was(tmp_path: Path) -> None:
     with_manager(tmp_path, {"s": fault("changing", tools={"*": "ask"})}, use)
 
 
+@pytest.mark.parametrize("read_only", [[], ["work"]])
+def test_a_tool_that_is_another_after_a_restart_is_not_run_by_a_call_that_waited_for_it(
+    tmp_path: Path, read_only: list[str]
+) -> None:
+    mark, pins = tmp_path / "mark", {}
+
+    async def look(manager: Manager) -> None:
+        pins.update({tool.name: tool.digest for tool in manager.catalogue().tools})
+
+    async def use(manager: Manager) -> None:
+        tool = manager.catalogue().find("s__work")
+        assert tool is not None
+        # The server ends in the first call; who only reads is called again by itself.
+        results = [await manager.call(tool, "", request_id="r") for _ in range(2)]
+        assert all(result.is_error for result in results)
+        assert results[-1].error is not None
+        assert results[-1].error["type"] == "mcp_tool_refused"
+        assert "has changed, and needs to be agreed to again. Nothing was run." in results[-1].text
+        assert mark.read_text() == "crashed"
+
+    with_manager(tmp_path, {"s": fault("replaced", str(mark))}, look)
+    with_manager(tmp_path, {"s": fault("replaced", str(mark), pins=pins, readOnlyTools=read_only)}, use)
+
+
 @pytest.mark.parametrize("unpinned", ["ask", "deny"])
 def test_a_tool_that_is_not_the_pinned_one_is_not_run_as_before(tmp_path: Path, unpinned: str) -> None:
     pins: dict[str, str] = {}

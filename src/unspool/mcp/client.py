@@ -109,14 +109,19 @@ class ServerClient:
         if not self.server.disabled:
             self._become("stopped")
 
-    async def call(self, name: str, arguments: dict[str, Any], *, again: bool) -> types.CallToolResult:
+    async def call(
+        self, name: str, arguments: dict[str, Any], *, again: bool, check: Callable[[], None]
+    ) -> types.CallToolResult:
         """Calls a tool. ``again``: once more, if the server ended meanwhile.
+
+        A server that was started again may have another tool of this name. So ``check`` is called right before
+        anything is sent, when the session is there and its tools are known; what it raises, this does.
 
         Raises :class:`CallTimeoutError`, :class:`ServerGoneError`, :class:`ServerDownError`, ``MCPError`` for an
         error of the protocol, and ``ValueError`` for a result that is none.
         """
         try:
-            return await self._call_once(name, arguments)
+            return await self._call_once(name, arguments, check)
         except ServerGoneError:
             if not again:
                 raise
@@ -124,10 +129,13 @@ class ServerClient:
             # The server refused the session, so it did nothing.
             if not _says_session_is_gone(error):
                 raise
-        return await self._call_once(name, arguments)
+        return await self._call_once(name, arguments, check)
 
-    async def _call_once(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+    async def _call_once(
+        self, name: str, arguments: dict[str, Any], check: Callable[[], None]
+    ) -> types.CallToolResult:
         client, ending = await self._connected()
+        check()
         limits = self.server.limits
         started = anyio.current_time()
 

@@ -39,6 +39,8 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": [tool("work"), tool("work")], "nextCursor": "again"}
     if fault == "changing" and listed[0] > 1:
         return {"tools": [tool("work", description="Works otherwise."), tool("more")]}
+    if fault == "replaced" and Path(rest[0]).exists():
+        return {"tools": [tool("work", description="Works otherwise.")]}
     if fault == "remote":
         schema = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/a.json"}}}
         return {"tools": [tool("work"), tool("far", inputSchema=schema)]}
@@ -63,7 +65,7 @@ def answer(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"id": request["id"], "error": {"code": -32603, "message": "no more room"}}
     elif fault == "crash":
         os._exit(3)
-    elif fault == "crash-once":
+    elif fault in ("crash-once", "replaced"):
         mark = Path(rest[0])
         if not mark.exists():
             mark.write_text("crashed")
