@@ -94,6 +94,35 @@ def test_a_result_that_is_none_is_said_to_be_none(tmp_path: Path) -> None:
     assert "what is no result" in result.text
 
 
+@pytest.mark.parametrize(("name", "text"), [("bytes", "caf\ufffd"), ("halves", "half \ufffd pair, 😀")])
+def test_what_is_no_text_in_an_answer_is_not_the_end_of_it(tmp_path: Path, name: str, text: str) -> None:
+    result = call(tmp_path, {"s": fault(name, call_timeout_s=30)}, "s__work")
+    assert (result.text, result.is_error) == (text, False)
+
+
+def test_nobody_waits_for_an_answer_that_came_and_is_none(tmp_path: Path) -> None:
+    result = call(tmp_path, {"s": fault("nothing", call_timeout_s=600)}, "s__work")
+    assert result.text == "Error: The server s refused the call: its answer is none of JSON-RPC"
+    assert result.error is not None
+    assert result.error["type"] == "mcp_protocol_error"
+
+
+def test_a_tool_that_can_not_be_read_is_left_out_and_the_others_work(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use(manager: Manager) -> None:
+        assert state(manager).state == "ready"
+        assert {tool.name: tool.input_schema for tool in manager.catalogue().tools} == {
+            "bare": {"type": "object", "properties": {}},
+            "work": {"type": "object", "properties": {}},
+        }
+        assert (await work(manager)).text == "fine"
+
+    with_manager(tmp_path, {"s": fault("described")}, use)
+    said = "MCP server s: 3 of its tools can't be read and are left out: tools[0], inputSchema: "
+    assert any(said in message for message in caplog.messages)
+
+
 def test_an_error_of_the_protocol_is_told(tmp_path: Path) -> None:
     result = call(tmp_path, {"s": fault("error")}, "s__work")
     assert "The server s refused the call: no more room" in result.text

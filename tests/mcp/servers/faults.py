@@ -39,6 +39,9 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": [tool("work"), tool("work")], "nextCursor": "again"}
     if fault == "changing" and listed[0] > 1:
         return {"tools": [tool("work", description="Works otherwise."), tool("more")]}
+    if fault == "described":
+        wrong = [tool("far", inputSchema="x"), tool("odd", annotations={"destructiveHint": "maybe"}), {"name": 5}]
+        return {"tools": [*wrong, {"name": "bare"}, tool("work", outputSchema={"type": "string"}, icons=5)]}
     if fault == "replaced" and Path(rest[0]).exists():
         return {"tools": [tool("work", description="Works otherwise.")]}
     if fault == "remote":
@@ -59,6 +62,12 @@ def answer(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     elif fault == "ids":
         yield {"id": 987654, "result": text}
         yield {"id": "other", "result": text}
+    elif fault in ("bytes", "halves", "nothing"):
+        said = {"bytes": b"caf\xe9", "halves": b"half \\ud800 pair, \\ud83d\\ude00"}
+        result = b'{"content":[{"type":"text","text":"%s"}]}' % said[fault] if fault in said else b"null"
+        start = json.dumps({"jsonrpc": "2.0", "id": request["id"]})[:-1].encode()
+        sys.stdout.buffer.write(start + b',"result":' + result + b"}\n")
+        sys.stdout.flush()
     elif fault == "result":
         yield {"id": request["id"], "result": {"content": "no list"}}
     elif fault == "error":

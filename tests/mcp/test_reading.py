@@ -1,0 +1,91 @@
+"""Reading what servers write: what is no text or no tool is left out, and all else is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mcp_types as types
+import pytest
+
+from unspool.mcp.reading import message_of, read_tools
+
+
+def test_a_message_is_read_as_it_is() -> None:
+    message = message_of(b'{"jsonrpc": "2.0", "id": 1, "result": {"a": "\\ud83d\\ude00 \\u0000"}}')
+    assert isinstance(message, types.JSONRPCResponse)
+    assert message.result == {"a": "😀 \0"}
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b"caf\xe9", "caf\ufffd"),
+        (b"\\ud800", "\ufffd"),
+        (b"\\udc00\\ud800", "\ufffd\ufffd"),
+        (b"\xed\xa0\x80", "\ufffd" * 3),
+    ],
+)
+def test_what_is_no_text_is_replaced(line: bytes, text: str) -> None:
+    message = message_of(b'{"jsonrpc": "2.0", "id": 1, "result": {"%s": "%s"}}' % (line, line))
+    assert isinstance(message, types.JSONRPCResponse)
+    assert message.result == {text: text}
+
+
+@pytest.mark.parametrize(
+    "answer", [b'"result": null', b'"result": [1]', b'"error": "no"', b'"error": {"code": "x"}']
+)
+def test_an_answer_that_is_none_is_an_error_under_its_id(answer: bytes) -> None:
+    message = message_of(b'{"jsonrpc": "2.0", "id": 7, %s}' % answer)
+    assert isinstance(message, types.JSONRPCError)
+    assert message.id == 7
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"Welcome!", b"", b"5", b"[]", b"\xff", b'{"jsonrpc": "2.0", "id": [1], "result": null}'),
+        *(b'{"jsonrpc": "2.0", "id": true, "result": null}', b'{"id": 1}', b"[" * 100_000),
+        b'{"id": 1, "method": 5, "result": null}',
+    ],
+)
+def test_anything_else_is_no_message(line: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - of whatever reads it
+        message_of(line)
+
+
+@pytest.mark.parametrize(
+    ("said", "schema"),
+    [
+        ({}, {"type": "object"}),
+        ({"inputSchema": None}, {"type": "object"}),
+        ({"inputSchema": {"properties": {"a": True}}}, {"type": "object", "properties": {"a": True}}),
+        ({"inputSchema": {"type": "object", "required": 5, "properties": [], "$schema": 5}}, {"type": "object"}),
+        ({"icons": 5, "title": 5, "outputSchema": 5, "execution": 5, "_meta": 5}, {"type": "object"}),
+    ],
+)
+def test_a_tool_is_read_as_far_as_it_can_be(said: dict[str, Any], schema: dict[str, Any]) -> None:
+    result = {"tools": [{"name": "t", **said}]}
+    read_tools(result, "s")
+    assert result["tools"] == [{"name": "t", "inputSchema": schema}]
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        *(5, None, {}, {"name": 5}, {"name": "t", "description": 5}, {"name": "t", "annotations": "x"}),
+        *({"name": "t", "inputSchema": "x"}, {"name": "t", "inputSchema": {"type": "string"}}),
+        # Whether it destroys something is not known then.
+        {"name": "t", "annotations": {"destructiveHint": "maybe"}},
+    ],
+)
+def test_a_tool_that_can_not_be_read_is_left_out(tool: Any) -> None:
+    result = {"tools": [tool, {"name": "good", "inputSchema": {"type": "object"}}]}
+    read_tools(result, "s")
+    assert [each["name"] for each in result["tools"]] == ["good"]
+
+
+@pytest.mark.parametrize("result", [{"tools": 5}, {"content": [], "tools": [5]}, {}])
+def test_other_results_stay_as_they_are(result: dict[str, Any]) -> None:
+    before = dict(result)
+    read_tools(result, "s")
+    assert result == before
