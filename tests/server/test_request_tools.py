@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -142,6 +144,27 @@ def test_a_name_that_leads_inside_is_not_followed(brought: Brought) -> None:
         answer = ask(url, "responses", tools=[{**BROUGHT, "server_url": "https://inside.example.com/"}])
     assert "leads to an address that is not public" in answer.json()["error"]["message"]
     assert brought.configs == []
+
+
+def test_a_client_that_goes_away_ends_the_search_for_a_name(
+    brought: Brought, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searching, ended = threading.Event(), threading.Event()
+
+    async def addresses(host: str, port: int) -> tuple[str, ...]:
+        searching.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    monkeypatch.setattr(request_tools, "public_addresses", addresses)
+    with running(FakeRunner(tool("now")), engine=scripted("Hello."), settings=ALLOWING) as url:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{url}/v1/responses", json={"input": "Hello", "tools": [BROUGHT]}, timeout=1)
+        assert searching.wait(20)
+        assert ended.wait(20)
 
 
 def test_labels_that_clients_choose_are_no_labels_of_metrics(brought: Brought) -> None:

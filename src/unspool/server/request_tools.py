@@ -78,7 +78,7 @@ async def tools_of(request: Request, service: Service, body: object) -> RequestT
         return RequestTools(service.runner, offer)
     labels = frozenset(server.label for server in brought)
     _check_labels(brought, offer)
-    configs = [await _config(server, origins) for server in brought]
+    configs = await while_connected(request.receive, _configs(brought, origins))
     manager = _manager(configs)
     endings: AsyncExitStack = request.scope["state"]["endings"]
     endings.push_async_callback(manager.close)
@@ -104,6 +104,10 @@ def _check_labels(brought: Sequence[BroughtServer], offer: Offer | None) -> None
         raise InvalidRequestError(
             f"A request may bring up to {MOST_SERVERS} MCP servers; this has {len(brought)}."
         )
+
+
+async def _configs(brought: Sequence[BroughtServer], origins: Sequence[Origin]) -> list[ServerConfig]:
+    return [await _config(server, origins) for server in brought]
 
 
 async def _config(server: BroughtServer, origins: Sequence[Origin]) -> ServerConfig:
