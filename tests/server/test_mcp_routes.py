@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -119,6 +120,40 @@ def test_arguments_that_do_not_fit_are_an_error_result(url: str, runner: FakeRun
     assert answer["is_error"]
     assert answer["output"].startswith("The arguments ")
     assert runner.ran == []
+
+
+def test_what_did_not_run_is_in_the_audit(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "unspool.mcp.audit"):
+        execute(url, name="time__wipe", arguments={"zone": "s3cret"}, approved=True)
+        execute(url, name="time__set")
+        execute(url, name="no\nwhere" + "x" * 10_000, server="git")
+        execute(url, name="time__now", arguments={"zone": 1})
+    lines = [record for record in caplog.records if record.name == "unspool.mcp.audit"]
+    fields = [vars(line)["fields"] for line in lines]
+    assert [(each["server"], each["tool"], each["outcome"]) for each in fields] == [
+        ("time", "wipe", "refused"),
+        ("time", "set", "refused"),
+        ("git", "no\nwhere" + "x" * 192, "unknown"),
+        ("time", "now", "invalid"),
+    ]
+    assert all(each["request"].startswith("req_") for each in fields)
+    assert not any("s3cret" in line.getMessage() or "\n" in line.getMessage() for line in lines)
+
+
+def test_what_did_not_run_is_counted(url: str) -> None:
+    execute(url, name="time__set")
+    execute(url, name="time__nowhere")
+    metrics = httpx.get(f"{url}/metrics").text
+    assert 'unspool_mcp_calls_total{server="time",outcome="refused"} 1' in metrics
+    assert 'unspool_mcp_calls_total{server="",outcome="refused"} 1' in metrics
+
+
+def test_a_name_of_the_list_goes_before_one_of_the_server() -> None:
+    one, other = tool("now"), tool("time__now")
+    runner = FakeRunner(other, one)
+    with running(runner, engine=ScriptedEngine()) as url:
+        assert execute(url, name="time__now", server="time").json()["name"] == "now"
+        assert execute(url, name="time__time__now", server="time").json()["name"] == "time__now"
 
 
 def test_a_tool_that_hangs_is_given_up(runner: FakeRunner) -> None:
