@@ -134,6 +134,22 @@ def test_call_of_a_tool_to_be_asked_for_needs_agreement(run: Run, config: Path) 
     assert "give --yes" in result.stderr
 
 
+@pytest.mark.parametrize("command", [["list"], ["call", "ill__x"], ["call", "odd__w__31mork_x"]])
+def test_nothing_that_a_server_says_reaches_the_terminal_as_a_control(
+    run: Run, tmp_path: Path, command: list[str]
+) -> None:
+    servers = {"ill": program("faults", "refusing"), "odd": program("faults", "escaping")}
+    path = written(tmp_path, json.dumps({"mcpServers": servers}))
+    result = run("mcp", command[0], "--mcp-config", path, *command[1:])
+    assert result.exit_code != 0
+    assert "\x1b" not in result.output
+    assert "Note: MCP server ill: no [31mlicence INFO: all is well; it is started again in" in result.stderr
+    assert "\nx of odd" not in result.stderr
+    forced = run("mcp", command[0], "--mcp-config", path, *command[1:], FORCE_COLOR="1")
+    assert "\x1b[31mork" not in forced.output
+    assert "\x1b[31mlicence" not in forced.output
+
+
 def test_call_for_people(show: Show, config: Path) -> None:
     assert show("mcp", "call", "--mcp-config", config, "t__add", '{"a": 1, "b": 2}') == "3\n"
 

@@ -94,6 +94,27 @@ def test_a_result_that_is_none_is_said_to_be_none(tmp_path: Path) -> None:
     assert "what is no result" in result.text
 
 
+def test_what_a_server_says_of_itself_is_one_line_without_controls(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use(manager: Manager) -> str | None:
+        return state(manager).error
+
+    error = with_manager(tmp_path, {"s": fault("refusing")}, use)
+    assert error == "no [31mlicence INFO: all is well"
+    assert any(f"MCP server s: {error}; it is started again" in message for message in caplog.messages)
+
+
+def test_a_name_that_is_listed_again_and_again_is_one_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use(manager: Manager) -> int:
+        return len(manager.catalogue().tools)
+
+    assert with_manager(tmp_path, {"s": fault("escaping")}, use) == 1
+    assert sum("more than once" in message for message in caplog.messages) == 1
+
+
 @pytest.mark.parametrize(("name", "text"), [("bytes", "caf\ufffd"), ("halves", "half \ufffd pair, 😀")])
 def test_what_is_no_text_in_an_answer_is_not_the_end_of_it(tmp_path: Path, name: str, text: str) -> None:
     result = call(tmp_path, {"s": fault(name, call_timeout_s=30)}, "s__work")

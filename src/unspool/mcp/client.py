@@ -25,6 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp import Client, MCPError
 from unspool import __version__
+from unspool.mcp.definitions import visible
 from unspool.mcp.ending import Ending
 from unspool.mcp.launching import Launch
 from unspool.mcp.listing import list_tools
@@ -276,7 +277,9 @@ class ServerClient:
                 with anyio.fail_after(self.server.limits.list_timeout_s):
                     tools = await list_tools(client, self.server)
             except (MCPError, ValueError, TimeoutError) as error:
-                log.warning("MCP server %s: listing its tools again failed: %s", self.server.name, error)
+                log.warning(
+                    "MCP server %s: listing its tools again failed: %s", self.server.name, reason_of(error)
+                )
             else:
                 if tools != self.tools:
                     self.tools = tools
@@ -328,7 +331,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why something failed, in a sentence that has no URL and no header in it."""
+    """Why something failed, in a line that has no URL and no header in it."""
     error = _first(error)
     if isinstance(error, httpx2.HTTPStatusError):
         return f"it answered with status {error.response.status_code}"
@@ -337,6 +340,12 @@ def reason_of(error: BaseException) -> str:
         return f"nothing could be sent to it: {type(error).__name__}"
     if isinstance(error, httpx2.TransportError):
         return f"it can't be reached: {error or type(error).__name__}"
-    if isinstance(error, (MCPError, McpConfigError, TimeoutError, TokenError)):
+    if isinstance(error, McpConfigError):
         return str(error)[:_REASON_CHARACTERS]
-    return f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS]
+    # Servers choose these words, and logs and terminals show them.
+    said = (
+        str(error)
+        if isinstance(error, (MCPError, TimeoutError, TokenError))
+        else f"{type(error).__name__}: {error}"
+    )
+    return " ".join(visible(said[: 2 * _REASON_CHARACTERS]).split())[:_REASON_CHARACTERS]

@@ -44,6 +44,8 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": [*wrong, {"name": "bare"}, tool("work", outputSchema={"type": "string"}, icons=5)]}
     if fault == "replaced" and Path(rest[0]).exists():
         return {"tools": [tool("work", description="Works otherwise.")]}
+    if fault == "escaping":
+        return {"tools": [tool("w\x1b[31mork\nx")] * 50}
     if fault == "remote":
         schema = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/a.json"}}}
         return {"tools": [tool("work"), tool("far", inputSchema=schema)]}
@@ -122,7 +124,14 @@ def main() -> None:
     begin()
     for line in sys.stdin:
         request = json.loads(line)
-        if request.get("method") == "initialize":
+        if fault == "refusing" and "id" in request:
+            say(
+                {
+                    "id": request["id"],
+                    "error": {"code": -1, "message": "no \x1b[31mlicence\n\u2028INFO: all is well"},
+                }
+            )
+        elif request.get("method") == "initialize":
             version = request["params"]["protocolVersion"]
             capabilities = {"tools": {"listChanged": True}}
             result = {
