@@ -67,6 +67,8 @@ class Ticket:
     """Why its generations ended."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    acted: bool = False
+    """It has run tools: whoever sends it again has them run again."""
 
 
 _TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
@@ -152,8 +154,9 @@ class Traffic:
         return self._followed(generation, ticket)
 
     async def bounded(self, steps: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """The steps of what a request does besides generating, until its time is over; it waits for no token."""
+        """The steps of tools that a request runs, until its time is over; it waits for no token."""
         ticket = _TICKET.get() or Ticket(_now())
+        ticket.acted = True
         self.leave(ticket)
         watch, loop = self._watched(ticket), asyncio.get_running_loop()
         try:
