@@ -13,6 +13,7 @@ import pytest
 from tests.server.serving import ScriptedEngine, served
 from tests.server.toolrunner import FakeRunner, running, tool
 from unspool.mcp.tools import ServerState, ToolResult
+from unspool.server.app import create_app
 from unspool.server.service import Settings
 
 STATES = (
@@ -34,7 +35,7 @@ def url(runner: FakeRunner) -> Iterator[str]:
 
 
 def execute(url: str, **body: Any) -> httpx.Response:
-    return httpx.post(f"{url}/v1/mcp/execute", json=body)
+    return httpx.post(f"{url}/v1/mcp/execute", json=body, timeout=10)
 
 
 def test_servers_are_listed_with_how_they_are(url: str) -> None:
@@ -163,6 +164,31 @@ def test_a_tool_that_hangs_is_given_up(runner: FakeRunner) -> None:
         metrics = httpx.get(f"{url}/metrics").text
     assert "timed out" in answer["output"]
     assert 'unspool_mcp_calls_total{server="time",outcome="timeout"} 1' in metrics
+
+
+def test_the_time_of_a_request_ends_the_tool(runner: FakeRunner) -> None:
+    runner.answers["now"] = runner.hang
+    with running(runner, engine=ScriptedEngine(), settings=Settings(time_limit=0.2)) as url:
+        answer = execute(url, name="time__now")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (504, "timeout")
+    assert answer.headers["x-should-retry"] == "false"
+    assert runner.cancelled.wait(10)
+
+
+def test_the_end_of_the_server_ends_the_tool(runner: FakeRunner) -> None:
+    runner.answers["now"] = runner.hang
+    app = create_app(ScriptedEngine(), runner=runner)
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            asking = asyncio.ensure_future(client.post("/v1/mcp/execute", json={"name": "time__now"}))
+            assert await asyncio.to_thread(runner.waiting.wait, 10)
+            app.state.service.traffic.end()
+            return await asking
+
+    answer = asyncio.run(ask())
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "shutting_down")
+    assert runner.cancelled.is_set()
 
 
 def test_a_client_that_goes_away_ends_the_tool(url: str, runner: FakeRunner) -> None:

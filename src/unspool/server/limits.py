@@ -159,7 +159,7 @@ class Traffic:
             ticket.acted = True
 
     async def aside(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What comes of what a request does before it generates, until its time is over.
+        """What comes of what a request does before it generates, or instead, until its time is over.
 
         Meanwhile it takes no place among those who wait, and behind it a new one. Raises :class:`OverloadedError`.
         """

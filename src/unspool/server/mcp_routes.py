@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -85,8 +86,8 @@ class McpApi:
             Record(request_id, tool.server, tool.name, arguments).write("refused")
             self._count(tool.server, "refused")
             raise refusal
-        work = self._run(runner, tool, arguments, request_id)
-        return json_response(await while_connected(request.receive, work))
+        work = partial(self._run, runner, tool, arguments, request_id)
+        return json_response(await while_connected(request.receive, service.traffic.aside(work)))
 
     async def _run(self, runner: ToolRunner, tool: McpTool, arguments: str, request_id: str) -> dict[str, Any]:
         problem = argument_problem(tool, arguments)
@@ -94,6 +95,7 @@ class McpApi:
             outcome, result = "invalid", failure(problem)
             Record(request_id, tool.server, tool.name, arguments).write("invalid", result.text)
         else:
+            self._service.traffic.acts()
             seconds = self._service.settings.mcp_timeout
             outcome, result = await run_tool(runner, tool, arguments, request_id=request_id, seconds=seconds)
         self._count(tool.server, outcome)
