@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from tests.cli.conftest import Run, Show
 from tests.mcp.files import written
 from tests.mcp.serving import program
+from unspool.mcp.client import ServerClient
+from unspool.mcp.tools import McpTool
 
 SERVERS: dict[str, Any] = {
     "t": program(
@@ -148,6 +151,29 @@ def test_nothing_that_a_server_says_reaches_the_terminal_as_a_control(
     forced = run("mcp", command[0], "--mcp-config", path, *command[1:], FORCE_COLOR="1")
     assert "\x1b[31mork" not in forced.output
     assert "\x1b[31mlicence" not in forced.output
+
+
+def test_what_was_agreed_to_is_what_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server has another tool of the same name by the time the user agrees."""
+    changed, mark = threading.Event(), tmp_path / "mark"
+    become = ServerClient._become
+
+    def noting(self: ServerClient, *args: Any) -> None:
+        become(self, *args)
+        if any(tool.description == "Works otherwise." for tool in self.tools):
+            changed.set()
+
+    def agree(tool: McpTool, arguments: str) -> None:
+        assert tool.description == "Works."
+        mark.touch()
+        assert changed.wait(20)
+
+    monkeypatch.setattr(ServerClient, "_become", noting)
+    monkeypatch.setattr("unspool.cli.mcp._ask", agree)
+    path = written(tmp_path, json.dumps({"mcpServers": {"s": program("faults", "restless", str(mark))}}))
+    result = run("mcp", "call", "--mcp-config", path, "s__work")
+    assert result.exit_code == 1
+    assert "has changed, and needs to be agreed to again. Nothing was run." in json.loads(result.stdout)["text"]
 
 
 def test_call_for_people(show: Show, config: Path) -> None:

@@ -123,11 +123,14 @@ def call(ctx: click.Context, path: Path, name: str, arguments: str, yes: bool, a
         catalogue = manager.catalogue()
         tool = catalogue.find(name)
         names = [each.exposed for each in catalogue.tools if each.policy != "deny"]
-        if tool is None and names:
-            print_note(f"TOOL is one of {', '.join(names)}")
-        if tool is not None and tool.policy == "ask" and not yes:
+        if tool is None:
+            if names:
+                print_note(f"TOOL is one of {', '.join(names)}")
+            return await manager.call_by_name(name, arguments, request_id="command-line")
+        if tool.policy == "ask" and not yes:
             await asyncio.to_thread(_ask, tool, arguments)
-        return await manager.call_by_name(name, arguments, request_id="command-line")
+        # The tool that was agreed to, which may be another one by now.
+        return await manager.call(tool, arguments, request_id="command-line")
 
     result = _with_manager(load(path), use)
     if is_for_people(as_json):

@@ -37,7 +37,7 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": [tool(f"t{9 - number}")], **({"nextCursor": str(number + 1)} if number < 5 else {})}
     if fault == "endless":
         return {"tools": [tool("work"), tool("work")], "nextCursor": "again"}
-    if fault == "changing" and listed[0] > 1:
+    if fault in ("changing", "restless") and listed[0] > 1:
         return {"tools": [tool("work", description="Works otherwise."), tool("more")]}
     if fault == "described":
         wrong = [tool("far", inputSchema="x"), tool("odd", annotations={"destructiveHint": "maybe"}), {"name": 5}]
@@ -145,6 +145,10 @@ def main() -> None:
                 say({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
                 continue
             say({"id": request["id"], "result": listing(request.get("params", {}).get("cursor"))})
+            if fault == "restless" and listed[0] == 1:
+                while not Path(rest[0]).exists():
+                    time.sleep(0.01)
+                say({"method": "notifications/tools/list_changed"})
         elif request.get("method") == "tools/call":
             for message in answer(request):
                 say(message)
