@@ -121,6 +121,12 @@ def test_what_is_no_text_in_an_answer_is_not_the_end_of_it(tmp_path: Path, name:
     assert (result.text, result.is_error) == (text, False)
 
 
+@pytest.mark.parametrize(("name", "text"), [("blocks", "[hologram omitted]\nfine"), ("contentless", '{"a": 1}')])
+def test_what_can_be_read_of_a_result_is_read(tmp_path: Path, name: str, text: str) -> None:
+    result = call(tmp_path, {"s": fault(name)}, "s__work")
+    assert (result.text, result.is_error) == (text, False)
+
+
 def test_nobody_waits_for_an_answer_that_came_and_is_none(tmp_path: Path) -> None:
     result = call(tmp_path, {"s": fault("nothing", call_timeout_s=600)}, "s__work")
     assert result.text == "Error: The server s refused the call: its answer is none of JSON-RPC"

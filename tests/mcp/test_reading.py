@@ -7,7 +7,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from unspool.mcp.reading import message_of, read_tools
+from unspool.mcp.reading import message_of, read_content, read_tools
 
 
 def test_a_message_is_read_as_it_is() -> None:
@@ -84,8 +84,40 @@ def test_a_tool_that_can_not_be_read_is_left_out(tool: Any) -> None:
     assert [each["name"] for each in result["tools"]] == ["good"]
 
 
-@pytest.mark.parametrize("result", [{"tools": 5}, {"content": [], "tools": [5]}, {}])
+@pytest.mark.parametrize("result", [{"tools": 5}, {"content": [], "tools": [5]}, {}, {"content": 5}])
 def test_other_results_stay_as_they_are(result: dict[str, Any]) -> None:
     before = dict(result)
     read_tools(result, "s")
+    read_content(result)
     assert result == before
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        ({"type": "hologram", "data": "x" * 1000}, "[hologram omitted]"),
+        ({"type": "image", "data": 5, "mimeType": "image/png"}, "[image omitted]"),
+        ({"type": "text"}, "[text omitted]"),
+        ({"type": "x" * 1000}, f"[{'x' * 50} omitted]"),
+        ({"data": 5}, "[something omitted]"),
+        (5, "[something omitted]"),
+    ],
+)
+def test_a_part_of_a_result_that_nobody_knows_is_a_note(block: Any, text: str) -> None:
+    good = {"type": "text", "text": "good", "_meta": {"a": 1}}
+    result = {"content": [good, block], "isError": True, "more": 1}
+    read_content(result)
+    assert result == {"content": [good, {"type": "text", "text": text}], "isError": True, "more": 1}
+
+
+def test_a_result_may_be_nothing_but_data() -> None:
+    result: dict[str, Any] = {"structuredContent": {"a": 1}}
+    read_content(result)
+    assert result == {"structuredContent": {"a": 1}, "content": []}
+
+
+def test_only_so_many_parts_are_looked_at() -> None:
+    result: dict[str, Any] = {"content": [5] * 1010}
+    read_content(result)
+    assert len(result["content"]) == 1001
+    assert result["content"][-1] == {"type": "text", "text": "[10 more parts omitted]"}

@@ -16,6 +16,9 @@ log = logging.getLogger(__name__)
 
 _USED = ("name", "description", "inputSchema", "annotations")
 """What is read of a tool; what else stands there can't be wrong."""
+_KIND_CHARACTERS = 50
+_PARTS = 1000
+"""How many parts of a result are looked at one by one."""
 
 
 def message_of(line: bytes) -> JSONRPCMessage:
@@ -70,6 +73,31 @@ def read_tools(result: dict[str, Any], server: str) -> None:
     if wrong is not None:
         missing = len(said) - len(tools)
         log.warning("MCP server %s: %d of its tools can't be read and are left out: %s", server, missing, wrong)
+
+
+def read_content(result: dict[str, Any]) -> None:
+    """Puts notes in place of those parts of a tool's result that would make it unreadable."""
+    if "structuredContent" in result:
+        result.setdefault("content", [])
+    said = result.get("content")
+    if isinstance(said, list) and not _is_content(said):
+        result["content"] = [block if _is_content([block]) else _note(block) for block in said[:_PARTS]]
+        if len(said) > _PARTS:
+            result["content"].append({"type": "text", "text": f"[{len(said) - _PARTS} more parts omitted]"})
+
+
+def _is_content(blocks: list[Any]) -> bool:
+    try:
+        methods.validate_server_result("tools/call", LATEST_HANDSHAKE_VERSION, {"content": blocks})
+    except ValueError:
+        return False
+    return True
+
+
+def _note(block: Any) -> dict[str, Any]:
+    kind = block.get("type") if isinstance(block, dict) else None
+    kind = kind[:_KIND_CHARACTERS] if isinstance(kind, str) else "something"
+    return {"type": "text", "text": f"[{kind} omitted]"}
 
 
 def _readable(said: Any) -> Any:

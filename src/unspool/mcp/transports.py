@@ -21,7 +21,7 @@ from mcp_types import JSONRPCResponse
 from unspool.mcp.ending import Ending
 from unspool.mcp.launching import Launch
 from unspool.mcp.pinned import PinnedTransport
-from unspool.mcp.reading import read_tools
+from unspool.mcp.reading import read_content, read_tools
 from unspool.mcp.settings import ServerConfig
 from unspool.mcp.stdio import stdio_transport
 from unspool.mcp.tokens import authentication
@@ -126,7 +126,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class _Watched:
-    """What comes from a server, its tools as they can be read; when nothing more comes, that is told."""
+    """What comes from a server, as it can be read; when nothing more comes, that is told."""
 
     def __init__(self, stream: ReadStream[SessionMessage | Exception], ending: Ending, server: str) -> None:
         self._stream = stream
@@ -159,6 +159,7 @@ class _Watched:
     def _read(self, said: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(said, SessionMessage) and isinstance(said.message, JSONRPCResponse):
             read_tools(said.message.result, self._server)
+            read_content(said.message.result)
         return said
 
     async def __aenter__(self) -> _Watched:

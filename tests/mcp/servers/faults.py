@@ -70,6 +70,10 @@ def answer(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         start = json.dumps({"jsonrpc": "2.0", "id": request["id"]})[:-1].encode()
         sys.stdout.buffer.write(start + b',"result":' + result + b"}\n")
         sys.stdout.flush()
+    elif fault == "blocks":
+        yield {"id": request["id"], "result": {"content": [{"type": "hologram"}, *text["content"]]}}
+    elif fault == "contentless":
+        yield {"id": request["id"], "result": {"structuredContent": {"a": 1}}}
     elif fault == "result":
         yield {"id": request["id"], "result": {"content": "no list"}}
     elif fault == "error":
