@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from tests.cli.conftest import Run, Show
 from tests.mcp.files import written
 from tests.mcp.serving import program
+from unspool.mcp.client import ServerClient
+from unspool.mcp.tools import McpTool
 
 SERVERS: dict[str, Any] = {
     "t": program(
@@ -132,6 +135,45 @@ def test_call_of_a_tool_to_be_asked_for_needs_agreement(run: Run, config: Path) 
     result = run("mcp", "call", "--mcp-config", config, "t__echo", '{"text": "on"}')
     assert (result.exit_code, result.stdout) == (2, "")
     assert "give --yes" in result.stderr
+
+
+@pytest.mark.parametrize("command", [["list"], ["call", "ill__x"], ["call", "odd__w__31mork_x"]])
+def test_nothing_that_a_server_says_reaches_the_terminal_as_a_control(
+    run: Run, tmp_path: Path, command: list[str]
+) -> None:
+    servers = {"ill": program("faults", "refusing"), "odd": program("faults", "escaping")}
+    path = written(tmp_path, json.dumps({"mcpServers": servers}))
+    result = run("mcp", command[0], "--mcp-config", path, *command[1:])
+    assert result.exit_code != 0
+    assert "\x1b" not in result.output
+    assert "Note: MCP server ill: no [31mlicence INFO: all is well; it is started again in" in result.stderr
+    assert "\nx of odd" not in result.stderr
+    forced = run("mcp", command[0], "--mcp-config", path, *command[1:], FORCE_COLOR="1")
+    assert "\x1b[31mork" not in forced.output
+    assert "\x1b[31mlicence" not in forced.output
+
+
+def test_what_was_agreed_to_is_what_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server has another tool of the same name by the time the user agrees."""
+    changed, mark = threading.Event(), tmp_path / "mark"
+    become = ServerClient._become
+
+    def noting(self: ServerClient, *args: Any) -> None:
+        become(self, *args)
+        if any(tool.description == "Works otherwise." for tool in self.tools):
+            changed.set()
+
+    def agree(tool: McpTool, arguments: str) -> None:
+        assert tool.description == "Works."
+        mark.touch()
+        assert changed.wait(20)
+
+    monkeypatch.setattr(ServerClient, "_become", noting)
+    monkeypatch.setattr("unspool.cli.mcp._ask", agree)
+    path = written(tmp_path, json.dumps({"mcpServers": {"s": program("faults", "restless", str(mark))}}))
+    result = run("mcp", "call", "--mcp-config", path, "s__work")
+    assert result.exit_code == 1
+    assert "has changed, and needs to be agreed to again. Nothing was run." in json.loads(result.stdout)["text"]
 
 
 def test_call_for_people(show: Show, config: Path) -> None:

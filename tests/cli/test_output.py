@@ -55,6 +55,13 @@ def test_half_a_surrogate_pair_is_printed(capsys: pytest.CaptureFixture[str]) ->
     assert visible("\ud83d é") == "\ufffd é"
 
 
+def test_json_on_a_terminal_has_no_controls(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": "\x1b[0m\x7f\x9b31m"})
+    said = capsys.readouterr().out
+    assert said == '{"a": "\\u001b[0m\\u007f\\u009b31m"}\n'
+    assert json.loads(said) == {"a": "\x1b[0m\x7f\x9b31m"}
+
+
 def test_what_json_cannot_say_is_given_by_name_or_source() -> None:
     @dataclass
     class Thing:

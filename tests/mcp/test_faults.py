@@ -94,6 +94,62 @@ def test_a_result_that_is_none_is_said_to_be_none(tmp_path: Path) -> None:
     assert "what is no result" in result.text
 
 
+def test_what_a_server_says_of_itself_is_one_line_without_controls(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use(manager: Manager) -> str | None:
+        return state(manager).error
+
+    error = with_manager(tmp_path, {"s": fault("refusing")}, use)
+    assert error == "no [31mlicence INFO: all is well"
+    assert any(f"MCP server s: {error}; it is started again" in message for message in caplog.messages)
+
+
+def test_a_name_that_is_listed_again_and_again_is_one_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use(manager: Manager) -> int:
+        return len(manager.catalogue().tools)
+
+    assert with_manager(tmp_path, {"s": fault("escaping")}, use) == 1
+    assert sum("more than once" in message for message in caplog.messages) == 1
+
+
+@pytest.mark.parametrize(("name", "text"), [("bytes", "caf\ufffd"), ("halves", "half \ufffd pair, 😀")])
+def test_what_is_no_text_in_an_answer_is_not_the_end_of_it(tmp_path: Path, name: str, text: str) -> None:
+    result = call(tmp_path, {"s": fault(name, call_timeout_s=30)}, "s__work")
+    assert (result.text, result.is_error) == (text, False)
+
+
+@pytest.mark.parametrize(("name", "text"), [("blocks", "[hologram omitted]\nfine"), ("contentless", '{"a": 1}')])
+def test_what_can_be_read_of_a_result_is_read(tmp_path: Path, name: str, text: str) -> None:
+    result = call(tmp_path, {"s": fault(name)}, "s__work")
+    assert (result.text, result.is_error) == (text, False)
+
+
+def test_nobody_waits_for_an_answer_that_came_and_is_none(tmp_path: Path) -> None:
+    result = call(tmp_path, {"s": fault("nothing", call_timeout_s=600)}, "s__work")
+    assert result.text == "Error: The server s refused the call: its answer is none of JSON-RPC"
+    assert result.error is not None
+    assert result.error["type"] == "mcp_protocol_error"
+
+
+def test_a_tool_that_can_not_be_read_is_left_out_and_the_others_work(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use(manager: Manager) -> None:
+        assert state(manager).state == "ready"
+        assert {tool.name: tool.input_schema for tool in manager.catalogue().tools} == {
+            "bare": {"type": "object", "properties": {}},
+            "work": {"type": "object", "properties": {}},
+        }
+        assert (await work(manager)).text == "fine"
+
+    with_manager(tmp_path, {"s": fault("described")}, use)
+    said = "MCP server s: 3 of its tools can't be read and are left out: tools[0], inputSchema: "
+    assert any(said in message for message in caplog.messages)
+
+
 def test_an_error_of_the_protocol_is_told(tmp_path: Path) -> None:
     result = call(tmp_path, {"s": fault("error")}, "s__work")
     assert "The server s refused the call: no more room" in result.text
@@ -197,6 +253,30 @@ def test_what_was_agreed_to_is_the_tool_as_it_was(tmp_path: Path) -> None:
         assert not (await manager.call(now, "", request_id="r")).is_error
 
     with_manager(tmp_path, {"s": fault("changing", tools={"*": "ask"})}, use)
+
+
+@pytest.mark.parametrize("read_only", [[], ["work"]])
+def test_a_tool_that_is_another_after_a_restart_is_not_run_by_a_call_that_waited_for_it(
+    tmp_path: Path, read_only: list[str]
+) -> None:
+    mark, pins = tmp_path / "mark", {}
+
+    async def look(manager: Manager) -> None:
+        pins.update({tool.name: tool.digest for tool in manager.catalogue().tools})
+
+    async def use(manager: Manager) -> None:
+        tool = manager.catalogue().find("s__work")
+        assert tool is not None
+        # The server ends in the first call; who only reads is called again by itself.
+        results = [await manager.call(tool, "", request_id="r") for _ in range(2)]
+        assert all(result.is_error for result in results)
+        assert results[-1].error is not None
+        assert results[-1].error["type"] == "mcp_tool_refused"
+        assert "has changed, and needs to be agreed to again. Nothing was run." in results[-1].text
+        assert mark.read_text() == "crashed"
+
+    with_manager(tmp_path, {"s": fault("replaced", str(mark))}, look)
+    with_manager(tmp_path, {"s": fault("replaced", str(mark), pins=pins, readOnlyTools=read_only)}, use)
 
 
 @pytest.mark.parametrize("unpinned", ["ask", "deny"])

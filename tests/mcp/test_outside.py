@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from tests.mcp.running import served
+from unspool.mcp import outside
 from unspool.mcp.manager import Manager
 from unspool.mcp.outside import Origin, OutsideError, checked, is_public, public_addresses, read_origin
 from unspool.mcp.pinned import PinnedTransport
@@ -70,6 +71,11 @@ def test_a_url_at_an_allowed_origin_is_taken(url: str, found: tuple[str, int]) -
         "https://169.254.169.254/latest",
         "https://mcp.example.com:99999/",
         "https://mcp.exampl\u0435.com/",
+        # Whoever reads these after us would find another host, port or none.
+        *("https://mcp.example.com:0/", "https://mcp.example.com../", "https://.example.org:8443/"),
+        *("https://a..example.org:8443/", f"https://{'a' * 64}.example.org:8443/"),
+        f"https://{'a.' * 130}example.org:8443/",
+        *("https://mcp.example.com\n/", "\thttps://mcp.example.com/", "https://mcp.example.com/\ud800"),
         "file:///etc/passwd",
         "mcp.example.com",
     ],
@@ -80,7 +86,10 @@ def test_any_other_url_is_not(url: str) -> None:
     assert "key" not in str(caught.value)
 
 
-@pytest.mark.parametrize("address", ["93.184.216.34", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
+@pytest.mark.parametrize(
+    "address",
+    ["93.184.216.34", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "2001:470:1:1:0:5efe:8.8.8.8"],
+)
 def test_public_addresses_are_public(address: str) -> None:
     assert is_public(address)
 
@@ -94,6 +103,10 @@ def test_public_addresses_are_public(address: str) -> None:
         *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a00:1"),
         *("64:ff9b:1::a00:1", "2002:7f00:1::", "2002:a00:1::1", "2001:0:7f00:1::1", "::ffff:0:127.0.0.1"),
         *("64:ff9b:1:7f00:0:100:808:808", "fec0::1", "feff::1"),
+        # Some versions of Python take these for public: protocol assignments with a cloud's metadata among them,
+        # relays, documentation, routers' segments.
+        *("192.0.0.192", "192.88.99.1", "3fff::1", "5f00::1"),
+        *("2001:470:1:1:0:5efe:10.0.0.1", "2001:470:1:1:200:5efe:127.0.0.1"),
         *("nonsense", "", "0x7f000001", "2130706433"),
     ],
 )
@@ -130,6 +143,22 @@ def test_a_name_that_leads_nowhere_is_said() -> None:
         asyncio.run(public_addresses("mcp.example.com", 443, resolve))
 
 
+def test_what_can_not_be_a_name_leads_nowhere() -> None:
+    """Python's resolver raises ``UnicodeError`` for it."""
+    with pytest.raises(OutsideError, match="leads nowhere"):
+        asyncio.run(public_addresses(f"{'a' * 64}.example.com", 443))
+
+
+def test_a_name_server_that_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(outside, "_RESOLVE_S", 0.01)
+    with pytest.raises(OutsideError, match="leads nowhere"):
+        asyncio.run(public_addresses("mcp.example.com", 443, resolve))
+
+
 class Inner(httpx2.AsyncBaseTransport):
     """What would be sent, and where."""
 
@@ -145,9 +174,14 @@ class Inner(httpx2.AsyncBaseTransport):
         return answer
 
 
-def fetched(inner: Inner, url: str = "https://mcp.example.com/mcp", *addresses: str) -> httpx2.Response:
+def fetched(
+    inner: Inner,
+    url: str = "https://mcp.example.com/mcp",
+    *addresses: str,
+    own: str = "https://mcp.example.com/mcp",
+) -> httpx2.Response:
     async def fetch() -> httpx2.Response:
-        transport = PinnedTransport("https://mcp.example.com/mcp", addresses or ("8.8.8.8",), inner)
+        transport = PinnedTransport(own, addresses or ("8.8.8.8",), inner)
         async with httpx2.AsyncClient(transport=transport, trust_env=False) as client:
             return await client.get(url)
 
@@ -158,6 +192,15 @@ def test_the_checked_address_is_reached_under_the_name_of_the_host() -> None:
     inner = Inner(httpx2.Response(200))
     assert fetched(inner).status_code == 200
     assert inner.sent == [("8.8.8.8", "mcp.example.com", "mcp.example.com")]
+
+
+@pytest.mark.parametrize("host", ["mcp.example.com.", "xn--strae-oqa.example.com"])
+def test_the_certificate_is_held_against_the_name_that_was_looked_up(host: str) -> None:
+    """Not against what a codec makes of it, which is another name, nor with a dot that no certificate has."""
+    inner, url = Inner(httpx2.Response(200)), f"https://{host}/mcp"
+    assert fetched(inner, url, own=url).status_code == 200
+    ((_, _, name),) = inner.sent
+    assert name == host.rstrip(".")
 
 
 def test_the_next_address_is_tried() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from tests.server.serving import ScriptedEngine, served
 from tests.server.toolrunner import FakeRunner, running, tool
 from unspool.mcp.tools import ServerState, ToolResult
+from unspool.server.app import create_app
 from unspool.server.service import Settings
 
 STATES = (
@@ -33,7 +35,7 @@ def url(runner: FakeRunner) -> Iterator[str]:
 
 
 def execute(url: str, **body: Any) -> httpx.Response:
-    return httpx.post(f"{url}/v1/mcp/execute", json=body)
+    return httpx.post(f"{url}/v1/mcp/execute", json=body, timeout=10)
 
 
 def test_servers_are_listed_with_how_they_are(url: str) -> None:
@@ -121,6 +123,40 @@ def test_arguments_that_do_not_fit_are_an_error_result(url: str, runner: FakeRun
     assert runner.ran == []
 
 
+def test_what_did_not_run_is_in_the_audit(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "unspool.mcp.audit"):
+        execute(url, name="time__wipe", arguments={"zone": "s3cret"}, approved=True)
+        execute(url, name="time__set")
+        execute(url, name="no\nwhere" + "x" * 10_000, server="git")
+        execute(url, name="time__now", arguments={"zone": 1})
+    lines = [record for record in caplog.records if record.name == "unspool.mcp.audit"]
+    fields = [vars(line)["fields"] for line in lines]
+    assert [(each["server"], each["tool"], each["outcome"]) for each in fields] == [
+        ("time", "wipe", "refused"),
+        ("time", "set", "refused"),
+        ("git", "no\nwhere" + "x" * 192, "unknown"),
+        ("time", "now", "invalid"),
+    ]
+    assert all(each["request"].startswith("req_") for each in fields)
+    assert not any("s3cret" in line.getMessage() or "\n" in line.getMessage() for line in lines)
+
+
+def test_what_did_not_run_is_counted(url: str) -> None:
+    execute(url, name="time__set")
+    execute(url, name="time__nowhere")
+    metrics = httpx.get(f"{url}/metrics").text
+    assert 'unspool_mcp_calls_total{server="time",outcome="refused"} 1' in metrics
+    assert 'unspool_mcp_calls_total{server="",outcome="refused"} 1' in metrics
+
+
+def test_a_name_of_the_list_goes_before_one_of_the_server() -> None:
+    one, other = tool("now"), tool("time__now")
+    runner = FakeRunner(other, one)
+    with running(runner, engine=ScriptedEngine()) as url:
+        assert execute(url, name="time__now", server="time").json()["name"] == "now"
+        assert execute(url, name="time__time__now", server="time").json()["name"] == "time__now"
+
+
 def test_a_tool_that_hangs_is_given_up(runner: FakeRunner) -> None:
     runner.answers["now"] = runner.hang
     with running(runner, engine=ScriptedEngine(), settings=Settings(mcp_timeout=0.1)) as url:
@@ -128,6 +164,31 @@ def test_a_tool_that_hangs_is_given_up(runner: FakeRunner) -> None:
         metrics = httpx.get(f"{url}/metrics").text
     assert "timed out" in answer["output"]
     assert 'unspool_mcp_calls_total{server="time",outcome="timeout"} 1' in metrics
+
+
+def test_the_time_of_a_request_ends_the_tool(runner: FakeRunner) -> None:
+    runner.answers["now"] = runner.hang
+    with running(runner, engine=ScriptedEngine(), settings=Settings(time_limit=0.2)) as url:
+        answer = execute(url, name="time__now")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (504, "timeout")
+    assert answer.headers["x-should-retry"] == "false"
+    assert runner.cancelled.wait(10)
+
+
+def test_the_end_of_the_server_ends_the_tool(runner: FakeRunner) -> None:
+    runner.answers["now"] = runner.hang
+    app = create_app(ScriptedEngine(), runner=runner)
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            asking = asyncio.ensure_future(client.post("/v1/mcp/execute", json={"name": "time__now"}))
+            assert await asyncio.to_thread(runner.waiting.wait, 10)
+            app.state.service.traffic.end()
+            return await asking
+
+    answer = asyncio.run(ask())
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "shutting_down")
+    assert runner.cancelled.is_set()
 
 
 def test_a_client_that_goes_away_ends_the_tool(url: str, runner: FakeRunner) -> None:

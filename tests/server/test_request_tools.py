@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.server.serving import HELLO
+from tests.server.serving import HELLO, served
 from tests.server.toolrunner import FakeRunner, call, running, scripted, tool
 from unspool.mcp.outside import OutsideError, read_origin
 from unspool.mcp.settings import ServerConfig
@@ -142,6 +145,69 @@ def test_a_name_that_leads_inside_is_not_followed(brought: Brought) -> None:
         answer = ask(url, "responses", tools=[{**BROUGHT, "server_url": "https://inside.example.com/"}])
     assert "leads to an address that is not public" in answer.json()["error"]["message"]
     assert brought.configs == []
+
+
+def test_a_client_that_goes_away_ends_the_search_for_a_name(
+    brought: Brought, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searching, ended = threading.Event(), threading.Event()
+
+    async def addresses(host: str, port: int) -> tuple[str, ...]:
+        searching.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    monkeypatch.setattr(request_tools, "public_addresses", addresses)
+    with running(FakeRunner(tool("now")), engine=scripted("Hello."), settings=ALLOWING) as url:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{url}/v1/responses", json={"input": "Hello", "tools": [BROUGHT]}, timeout=1)
+        assert searching.wait(20)
+        assert ended.wait(20)
+
+
+@pytest.fixture
+def slow(brought: Brought, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Brought servers never answer; set once one is connected to, and once that is ended."""
+    connecting, ended = threading.Event(), threading.Event()
+
+    async def start(self: FakeRunner) -> None:
+        self.started = True
+        connecting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(FakeRunner, "start", start)
+    return connecting, ended
+
+
+def allowing(**settings: Any) -> Settings:
+    return Settings(mcp_request_origins=ALLOWING.mcp_request_origins, **settings)
+
+
+def test_who_connects_to_a_server_takes_no_place_in_the_queue(
+    slow: tuple[threading.Event, threading.Event],
+) -> None:
+    connecting, ended = slow
+    with served(scripted("Hello."), allowing(max_waiting=1)) as url:
+        data = json.dumps({"input": "Hello", "tools": [BROUGHT]})
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
+            head = f"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n"
+            connection.sendall((head + data).encode())
+            assert connecting.wait(20)
+            assert ask(url, "responses").status_code == 200
+        assert ended.wait(20)
+
+
+def test_the_time_of_a_request_ends_its_connecting(slow: tuple[threading.Event, threading.Event]) -> None:
+    with served(scripted("Hello."), allowing(time_limit=0.2)) as url:
+        answer = ask(url, "responses", tools=[BROUGHT])
+    assert (answer.status_code, answer.json()["error"]["code"]) == (504, "timeout")
+    assert "x-should-retry" not in answer.headers
 
 
 def test_labels_that_clients_choose_are_no_labels_of_metrics(brought: Brought) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
+import anthropic
 import httpx
 import openai
 import pytest
@@ -299,6 +301,32 @@ def test_the_time_of_a_request_ends_its_tools_too() -> None:
     with connected(runner, LOOK, settings=Settings(time_limit=0.5)) as api, error:
         whole(api)
     assert runner.cancelled.is_set()
+
+
+@pytest.mark.parametrize("api", ["chat", "responses", "messages"])
+def test_no_client_sends_again_by_itself_what_has_run_a_tool(api: str) -> None:
+    """The official ones send a request again that failed with a 500: the tool would run as often."""
+    runner = FakeRunner(tool("now"))
+    broken = Recording("broken", "It is", match="<tool_response>\nnoon\n</tool_response>", fail_after=0)
+    with running(runner, Recording("look", call("time__now")), broken) as url:
+        one = openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=20)
+        other = anthropic.Anthropic(base_url=url, api_key="none", timeout=20)
+        ask: dict[str, Callable[[], object]] = {
+            "chat": lambda: one.chat.completions.create(model="default", messages=HELLO),
+            "responses": lambda: one.responses.create(model="default", input="Hello"),
+            "messages": lambda: other.messages.create(model="default", messages=HELLO, max_tokens=99),
+        }
+        with pytest.raises((openai.InternalServerError, anthropic.InternalServerError)):
+            ask[api]()
+    assert runner.ran == [("now", "{}")]
+
+
+def test_what_has_run_no_tool_may_be_sent_again() -> None:
+    broken = Recording("broken", "It is", fail_after=0)
+    with running(FakeRunner(tool("now")), broken) as url:
+        answer = httpx.post(f"{url}/v1/chat/completions", json={"messages": HELLO})
+    assert answer.status_code == 500
+    assert "x-should-retry" not in answer.headers
 
 
 def test_a_continued_message_stays_one() -> None:

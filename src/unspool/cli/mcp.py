@@ -123,11 +123,14 @@ def call(ctx: click.Context, path: Path, name: str, arguments: str, yes: bool, a
         catalogue = manager.catalogue()
         tool = catalogue.find(name)
         names = [each.exposed for each in catalogue.tools if each.policy != "deny"]
-        if tool is None and names:
-            print_note(f"TOOL is one of {', '.join(names)}")
-        if tool is not None and tool.policy == "ask" and not yes:
+        if tool is None:
+            if names:
+                print_note(f"TOOL is one of {', '.join(names)}")
+            return await manager.call_by_name(name, arguments, request_id="command-line")
+        if tool.policy == "ask" and not yes:
             await asyncio.to_thread(_ask, tool, arguments)
-        return await manager.call_by_name(name, arguments, request_id="command-line")
+        # The tool that was agreed to, which may be another one by now.
+        return await manager.call(tool, arguments, request_id="command-line")
 
     result = _with_manager(load(path), use)
     if is_for_people(as_json):
@@ -176,7 +179,10 @@ def _with_manager(config: McpConfig, use: Callable[[Manager], Awaitable[_T]]) ->
 
 @contextmanager
 def _overheard() -> Iterator[dict[str, list[str]]]:
-    """What the programs of servers write beside their protocol, as the log has it, by the server's name."""
+    """What the programs of servers write beside their protocol, as the log has it, by the server's name.
+
+    Meanwhile warnings in the log are notes: what servers say may be in them.
+    """
     heard: dict[str, list[str]] = {}
 
     class Listener(logging.Handler):
@@ -184,23 +190,31 @@ def _overheard() -> Iterator[dict[str, list[str]]]:
             if isinstance(record.args, tuple) and record.args:
                 heard.setdefault(str(record.args[0]), []).append(record.getMessage())
 
-    log, listener = logging.getLogger("unspool.mcp.stdio"), Listener()
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            print_note(record.getMessage())
+
+    root, log, listener, notes = logging.getLogger(), logging.getLogger("unspool.mcp.stdio"), Listener(), Notes()
+    notes.setLevel(logging.WARNING)
     level = log.level
+    root.addHandler(notes)
     log.addHandler(listener)
     log.setLevel(logging.INFO)
     try:
         yield heard
     finally:
+        root.removeHandler(notes)
         log.removeHandler(listener)
         log.setLevel(level)
 
 
 def _ask(tool: McpTool, arguments: str) -> None:
-    said = f"{tool.name} of {tool.server} is to be agreed to before it runs"
+    # Its server's own name for it may hold anything.
+    said = f"{tool.exposed} is to be agreed to before it runs"
     if not sys.stdin.isatty():
         raise click.UsageError(f"{said}; give --yes")
     if not click.confirm(visible(f"{said}. Run it with {arguments}?"), err=True):
-        raise click.UsageError(f"{tool.name} was not agreed to")
+        raise click.UsageError(f"{tool.exposed} was not agreed to")
 
 
 def _line(*parts: str | tuple[str, str]) -> Text:

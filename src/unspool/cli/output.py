@@ -28,7 +28,8 @@ _PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not i
 _PICTURES |= {0x7F: "\u2421"} | dict.fromkeys(range(0x80, 0xA0), "\ufffd")
 # Halves of surrogate pairs, which UTF-8 can't carry.
 _PICTURES |= dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
-_ESCAPES = {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
+# What JSON may hold as it is, but no terminal should get.
+_ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *range(0xD800, 0xE000))}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON even on a terminal.")
 
@@ -46,7 +47,7 @@ def terminal() -> Console:
 
 
 def json_line(value: object) -> str:
-    """A JSON value on one line; what UTF-8 can't carry is escaped."""
+    """A JSON value on one line; controls, and what UTF-8 can't carry, are escaped."""
     return json.dumps(value, ensure_ascii=False).translate(_ESCAPES)
 
 

@@ -18,6 +18,9 @@ Outcome: TypeAlias = Literal[
 
 log = logging.getLogger(__name__)
 
+_NAME_CHARACTERS = 200
+"""Of names that a model or a client wrote, which there may be no tool of."""
+
 
 @dataclass(slots=True)
 class Record:
@@ -34,8 +37,8 @@ class Record:
         raw = self.arguments.encode("utf-8", "surrogatepass")
         fields: dict[str, object] = {
             "request": self.request_id,
-            "server": self.server,
-            "tool": self.tool,
+            "server": self.server[:_NAME_CHARACTERS],
+            "tool": self.tool[:_NAME_CHARACTERS],
             "arguments_sha256": hashlib.sha256(raw).hexdigest(),
             "arguments_bytes": len(raw),
             "result_bytes": len(result.encode("utf-8", "replace")),

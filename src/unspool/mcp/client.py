@@ -25,6 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp import Client, MCPError
 from unspool import __version__
+from unspool.mcp.definitions import visible
 from unspool.mcp.ending import Ending
 from unspool.mcp.launching import Launch
 from unspool.mcp.listing import list_tools
@@ -109,14 +110,19 @@ class ServerClient:
         if not self.server.disabled:
             self._become("stopped")
 
-    async def call(self, name: str, arguments: dict[str, Any], *, again: bool) -> types.CallToolResult:
+    async def call(
+        self, name: str, arguments: dict[str, Any], *, again: bool, check: Callable[[], None]
+    ) -> types.CallToolResult:
         """Calls a tool. ``again``: once more, if the server ended meanwhile.
+
+        A server that was started again may have another tool of this name. So ``check`` is called right before
+        anything is sent, when the session is there and its tools are known; what it raises, this does.
 
         Raises :class:`CallTimeoutError`, :class:`ServerGoneError`, :class:`ServerDownError`, ``MCPError`` for an
         error of the protocol, and ``ValueError`` for a result that is none.
         """
         try:
-            return await self._call_once(name, arguments)
+            return await self._call_once(name, arguments, check)
         except ServerGoneError:
             if not again:
                 raise
@@ -124,10 +130,13 @@ class ServerClient:
             # The server refused the session, so it did nothing.
             if not _says_session_is_gone(error):
                 raise
-        return await self._call_once(name, arguments)
+        return await self._call_once(name, arguments, check)
 
-    async def _call_once(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+    async def _call_once(
+        self, name: str, arguments: dict[str, Any], check: Callable[[], None]
+    ) -> types.CallToolResult:
         client, ending = await self._connected()
+        check()
         limits = self.server.limits
         started = anyio.current_time()
 
@@ -268,7 +277,9 @@ class ServerClient:
                 with anyio.fail_after(self.server.limits.list_timeout_s):
                     tools = await list_tools(client, self.server)
             except (MCPError, ValueError, TimeoutError) as error:
-                log.warning("MCP server %s: listing its tools again failed: %s", self.server.name, error)
+                log.warning(
+                    "MCP server %s: listing its tools again failed: %s", self.server.name, reason_of(error)
+                )
             else:
                 if tools != self.tools:
                     self.tools = tools
@@ -320,7 +331,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why something failed, in a sentence that has no URL and no header in it."""
+    """Why something failed, in a line that has no URL and no header in it."""
     error = _first(error)
     if isinstance(error, httpx2.HTTPStatusError):
         return f"it answered with status {error.response.status_code}"
@@ -329,6 +340,12 @@ def reason_of(error: BaseException) -> str:
         return f"nothing could be sent to it: {type(error).__name__}"
     if isinstance(error, httpx2.TransportError):
         return f"it can't be reached: {error or type(error).__name__}"
-    if isinstance(error, (MCPError, McpConfigError, TimeoutError, TokenError)):
+    if isinstance(error, McpConfigError):
         return str(error)[:_REASON_CHARACTERS]
-    return f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS]
+    # Servers choose these words, and logs and terminals show them.
+    said = (
+        str(error)
+        if isinstance(error, (MCPError, TimeoutError, TokenError))
+        else f"{type(error).__name__}: {error}"
+    )
+    return " ".join(visible(said[: 2 * _REASON_CHARACTERS]).split())[:_REASON_CHARACTERS]

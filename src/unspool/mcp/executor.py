@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
@@ -27,6 +27,15 @@ class BadArgumentsError(ValueError):
     """Arguments that a tool can't be called with; the text tells the model why."""
 
 
+class NotRunError(Exception):
+    """A call that must not run; ``result`` tells the model why."""
+
+    def __init__(self, outcome: Outcome, result: ToolResult) -> None:
+        super().__init__(result.text)
+        self.outcome: Outcome = outcome
+        self.result = result
+
+
 class Executor:
     """Calls to all servers, so many at the same time."""
 
@@ -34,12 +43,22 @@ class Executor:
         self._turns = asyncio.Semaphore(concurrency)
         self._turns_of: dict[str, asyncio.Semaphore] = {}
 
-    async def run(self, client: ServerClient, tool: McpTool, arguments: str, record: Record) -> ToolResult:
-        """Calls a tool with a JSON text. Only a cancellation leaves it; that reaches the server."""
+    async def run(
+        self, client: ServerClient, tool: McpTool, arguments: str, record: Record, check: Callable[[], None]
+    ) -> ToolResult:
+        """Calls a tool with a JSON text. Only a cancellation leaves it; that reaches the server.
+
+        ``check`` raises :class:`NotRunError` if the tool must not run. It is asked at first, and again when it is
+        the call's turn.
+        """
+        outcome: Outcome
         try:
+            check()
             # In a thread, since a schema may make much work of it.
             value = await asyncio.to_thread(parsed_arguments, arguments, tool.input_schema)
-            outcome, result = await self._within_limits(client, tool, value)
+            outcome, result = await self._within_limits(client, tool, value, check)
+        except NotRunError as error:
+            outcome, result = error.outcome, error.result
         except BadArgumentsError as error:
             outcome, result = "invalid", failed(f"{error} Nothing was run.", "invalid_arguments")
         except asyncio.CancelledError:
@@ -49,20 +68,25 @@ class Executor:
         return result
 
     async def _within_limits(
-        self, client: ServerClient, tool: McpTool, arguments: dict[str, Any]
+        self, client: ServerClient, tool: McpTool, arguments: dict[str, Any], check: Callable[[], None]
     ) -> tuple[Outcome, ToolResult]:
         limits = client.server.limits
         turns = self._turns_of.setdefault(tool.server, asyncio.Semaphore(limits.concurrency))
         with anyio.move_on_after(limits.max_call_s):
             async with turns, self._turns:
-                return await _called(client, tool, arguments)
+                return await _called(client, tool, arguments, check)
         return "timeout", failed(f"The call of {tool.name} timed out before its turn came.", "timeout")
 
 
-async def _called(client: ServerClient, tool: McpTool, arguments: dict[str, Any]) -> tuple[Outcome, ToolResult]:
+async def _called(
+    client: ServerClient, tool: McpTool, arguments: dict[str, Any], check: Callable[[], None]
+) -> tuple[Outcome, ToolResult]:
     """What came of a call that has its turn."""
     try:
-        result = await client.call(tool.name, arguments, again=tool.read_only)
+        result = await client.call(tool.name, arguments, again=tool.read_only, check=check)
+        converted_result = converted(result, client.server.limits.max_output)
+    except NotRunError:
+        raise
     except CallTimeoutError as error:
         return "timeout", failed(f"The tool {tool.name} timed out after {error}. It was cancelled.", "timeout")
     except ServerGoneError as error:
@@ -79,7 +103,6 @@ async def _called(client: ServerClient, tool: McpTool, arguments: dict[str, Any]
     except Exception as error:
         message = f"The server {tool.server} answered with what is no result: {type(error).__name__}"
         return "fault", failed(message, "mcp_protocol_error")
-    converted_result = converted(result, client.server.limits.max_output)
     return ("error" if converted_result.is_error else "ok"), converted_result
 
 

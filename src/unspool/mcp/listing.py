@@ -21,6 +21,7 @@ async def list_tools(client: Client, server: ServerConfig) -> tuple[types.Tool, 
     Raises what the SDK raises for a server that can't list them; one that has no tools has none.
     """
     found: dict[str, types.Tool] = {}
+    again: set[str] = set()
     cursors: set[str] = set()
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
@@ -31,15 +32,21 @@ async def list_tools(client: Client, server: ServerConfig) -> tuple[types.Tool, 
                 return ()
             raise
         for tool in page.tools:
-            if tool.name in found:
-                log.warning("MCP server %s lists %r twice; the first counts", server.name, tool.name)
-            found.setdefault(tool.name, tool)
+            if found.setdefault(tool.name, tool) is not tool:
+                again.add(tool.name)
         cursor = page.next_cursor
         if cursor is None:
             break
         if cursor in cursors or len(found) > server.limits.max_tools:
             break
         cursors.add(cursor)
+    if again:
+        log.warning(
+            "MCP server %s lists %.100r more than once, and %d others; the first counts",
+            server.name,
+            min(again),
+            len(again) - 1,
+        )
     if cursor is not None:
         log.warning("MCP server %s lists its tools without an end; what came so far counts", server.name)
     tools = sorted(found.values(), key=lambda tool: tool.name)

@@ -11,6 +11,7 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import mcp_types as types
@@ -18,7 +19,7 @@ import mcp_types as types
 from unspool.mcp import definitions
 from unspool.mcp.audit import Record
 from unspool.mcp.client import ServerClient
-from unspool.mcp.executor import Executor
+from unspool.mcp.executor import Executor, NotRunError
 from unspool.mcp.launching import Launch, launch
 from unspool.mcp.names import exposed_names
 from unspool.mcp.policy import ANY, policy_of, reads_only, stricter
@@ -83,19 +84,23 @@ class Manager:
         """
         record = Record(request_id, tool.server, tool.name, arguments)
         client = self._clients.get(tool.server)
-        current = next((each for each in self.catalogue().of(tool.server) if each.name == tool.name), None)
-        if client is None or current is None:
-            result = _gone(tool, client)
+        if client is None:
+            result = unknown_tool(tool.exposed)
             record.write("unknown", result.text)
             return result
+        return await self._executor.run(client, tool, arguments, record, partial(self._check, client, tool))
+
+    def _check(self, client: ServerClient, tool: McpTool) -> None:
+        """Raises :class:`NotRunError` if a tool is not what it was when it was allowed."""
+        current = next((each for each in self.catalogue().of(tool.server) if each.name == tool.name), None)
+        if current is None:
+            raise NotRunError("unknown", _gone(tool, client))
         policy = stricter(tool.policy, current.policy)
         is_another = policy == "ask" and (tool.policy != "ask" or current.digest != tool.digest)
         if policy == "deny" or is_another:
             why = "is not allowed here" if policy == "deny" else "has changed, and needs to be agreed to again"
-            result = failed(f"The tool {tool.name} of {tool.server} {why}. Nothing was run.", "mcp_tool_refused")
-            record.write("refused", result.text)
-            return result
-        return await self._executor.run(client, tool, arguments, record)
+            message = f"The tool {tool.name} of {tool.server} {why}. Nothing was run."
+            raise NotRunError("refused", failed(message, "mcp_tool_refused"))
 
     def _preparation(self, server: ServerConfig, number: int) -> Callable[[], Launch | None]:
         """What says how a server is run, anew at each of its starts."""
@@ -164,9 +169,9 @@ def _state(client: ServerClient) -> ServerState:
     return ServerState(server.name, server.transport, client.state, client.error, server.offer == "always")
 
 
-def _gone(tool: McpTool, client: ServerClient | None) -> ToolResult:
+def _gone(tool: McpTool, client: ServerClient) -> ToolResult:
     """What is said of a tool that is in no catalogue any more."""
-    if client is None or client.state in ("ready", "restarting"):
+    if client.state in ("ready", "restarting"):
         return unknown_tool(tool.exposed)
     why = client.error or f"it is {client.state}"
     return failed(f"The server {tool.server} does not run: {why}. Nothing was run.", "mcp_server_error")

@@ -29,6 +29,14 @@ _CARRIERS = (
     (ipaddress.IPv6Network("2002::/16"), 80),
     (ipaddress.IPv6Network("2001::/32"), None),
 )
+# What not every version of Python knows not to be public: assignments to protocols, the relays of 6to4, what is
+# written in documents, and routers' segments.
+_SPECIAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20", "5f00::/16")))
+_ISATAP = (0x00005EFE, 0x02005EFE)
+"""What stands before an address of IPv4 that is the end of one of IPv6, in any network."""
+_RESOLVE_S = 10.0
+_LABEL, _NAME = 63, 253
+"""How long a part of a host's name may be, and the whole."""
 
 
 class OutsideError(ValueError):
@@ -73,8 +81,9 @@ def checked(url: str, origins: Sequence[Origin]) -> tuple[str, int]:
 async def public_addresses(host: str, port: int, resolve: Resolve | None = None) -> tuple[str, ...]:
     """The addresses of a host, every one of them in a public network. Raises :class:`OutsideError`."""
     try:
-        found = tuple(dict.fromkeys(await (resolve or _resolved)(host, port)))
-    except OSError:
+        async with asyncio.timeout(_RESOLVE_S):
+            found = tuple(dict.fromkeys(await (resolve or _resolved)(host, port)))
+    except (OSError, UnicodeError):
         raise OutsideError(f"the name {host} leads nowhere") from None
     if not found or not all(map(is_public, found)):
         raise OutsideError(f"the name {host} leads to an address that is not public")
@@ -89,22 +98,31 @@ def is_public(text: str) -> bool:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return False
+    if any(address in network for network in _SPECIAL):
+        return False
     if isinstance(address, ipaddress.IPv6Address):
         for network, shift in _CARRIERS:
             if address in network:
-                carried = None if shift is None else ipaddress.IPv4Address(int(address) >> shift & 0xFFFFFFFF)
-                return carried is not None and is_public(str(carried))
+                return shift is not None and _carries_public(address, shift)
         if address.is_site_local:
             return False
+        if int(address) >> 32 & 0xFFFFFFFF in _ISATAP and not _carries_public(address, 0):
+            return False
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+
+
+def _carries_public(address: ipaddress.IPv6Address, shift: int) -> bool:
+    return is_public(str(ipaddress.IPv4Address(int(address) >> shift & 0xFFFFFFFF)))
 
 
 def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        usable = parts.port != 0 and url.isprintable()
     except ValueError:
-        raise OutsideError("it is not a URL") from None
+        usable = False
+    if not usable:
+        raise OutsideError("it is not a URL")
     if parts.scheme != "https":
         raise OutsideError("only https is taken")
     if parts.username is not None or parts.password is not None:
@@ -113,9 +131,11 @@ def _parts(url: str) -> SplitResult:
 
 
 def _host(parts: SplitResult) -> str:
-    host = (parts.hostname or "").rstrip(".").lower()
+    host = (parts.hostname or "").removesuffix(".").lower()
     if not host or not host.isascii() or any(character in host for character in "\\%@ \t\r\n"):
         raise OutsideError("it has no host, or one that is not written in ASCII")
+    if len(host) > _NAME or not all(0 < len(label) <= _LABEL for label in host.split(".")):
+        raise OutsideError("its host is no name")
     return host
 
 

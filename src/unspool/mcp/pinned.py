@@ -11,7 +11,8 @@ import httpx2
 class PinnedTransport(httpx2.AsyncBaseTransport):
     """Reaches one origin at these addresses and follows no redirect.
 
-    The host's name stays in ``Host``, and in TLS, where the certificate must be for it.
+    The host's name stays in ``Host``, and in TLS, where the certificate must be for it: as it was looked up, since
+    what a codec for international names makes of it may be another's.
     """
 
     def __init__(self, url: str, addresses: Sequence[str], inner: httpx2.AsyncBaseTransport | None = None) -> None:
@@ -24,7 +25,7 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
         """Sends a request to the first of the addresses that answers."""
         if _origin(request.url) != self._origin:
             raise httpx2.UnsupportedProtocol("The server may only be reached at its own origin.", request=request)
-        host = request.url.host
+        host = request.url.raw_host.decode("ascii").rstrip(".")
         for left in range(self._count - 1, -1, -1):
             request.url = request.url.copy_with(host=next(self._addresses))
             request.extensions = {**request.extensions, "sni_hostname": host}

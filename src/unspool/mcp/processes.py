@@ -33,11 +33,16 @@ async def end_processes(leader: int, mark: str, has_exited: Callable[[], bool]) 
         await _within(GRACE_S, lambda: has_exited() and not _alive(leader))
     if _alive(leader):
         _signal_group(leader, signal.SIGKILL)
+    killed = []
     for pid in strays(mark):
+        killed.append(pid)
         log.warning("process %d was left behind by an MCP server and is killed", pid)
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
-    await _within(GRACE_S, lambda: has_exited() and not any(True for _ in strays(mark)))
+    # Who is ending has no environment any more before it has ended.
+    await _within(
+        GRACE_S, lambda: has_exited() and all(map(_is_gone, killed)) and not any(True for _ in strays(mark))
+    )
 
 
 def strays(mark: str) -> Iterator[int]:
@@ -71,6 +76,13 @@ def _alive(group: int) -> bool:
                 if int(its_group) == group and state not in "ZX":
                     return True
     return False
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        return _is_zombie(_PROC / str(pid))
+    except OSError:
+        return True
 
 
 def _is_zombie(folder: Path) -> bool:

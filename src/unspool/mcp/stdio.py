@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 
 from unspool.mcp.processes import end_processes
+from unspool.mcp.reading import message_of
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -132,7 +132,7 @@ async def _read(
                 if not line.strip():
                     continue
                 try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    message = message_of(line)
                 except ValueError:
                     quota.log(name, "wrote what is no message", line)
                     continue

@@ -16,10 +16,12 @@ import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse
 
 from unspool.mcp.ending import Ending
 from unspool.mcp.launching import Launch
 from unspool.mcp.pinned import PinnedTransport
+from unspool.mcp.reading import read_content, read_tools
 from unspool.mcp.settings import ServerConfig
 from unspool.mcp.stdio import stdio_transport
 from unspool.mcp.tokens import authentication
@@ -39,7 +41,7 @@ async def transport(
     """The streams to a server: to a local one as ``launch`` says, else to its URL."""
     _keep_urls_out_of_logs()
     async with _streams(server, launch, ending) as (incoming, outgoing):
-        yield _Watched(incoming, ending), outgoing
+        yield _Watched(incoming, ending, server.name), outgoing
 
 
 def _streams(
@@ -124,11 +126,12 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class _Watched:
-    """What comes from a server; when nothing more comes, that is told."""
+    """What comes from a server, as it can be read; when nothing more comes, that is told."""
 
-    def __init__(self, stream: ReadStream[SessionMessage | Exception], ending: Ending) -> None:
+    def __init__(self, stream: ReadStream[SessionMessage | Exception], ending: Ending, server: str) -> None:
         self._stream = stream
         self._ending = ending
+        self._server = server
 
     @property
     def last_context(self) -> Any:
@@ -137,7 +140,7 @@ class _Watched:
 
     async def receive(self) -> SessionMessage | Exception:
         """The next message."""
-        return await self._stream.receive()
+        return self._read(await self._stream.receive())
 
     async def aclose(self) -> None:
         """Closes the stream."""
@@ -148,10 +151,16 @@ class _Watched:
 
     async def __anext__(self) -> SessionMessage | Exception:
         try:
-            return await self._stream.__anext__()
+            return self._read(await self._stream.__anext__())
         except StopAsyncIteration:
             self._ending.because(self._ending.reason or "it closed the connection")
             raise
+
+    def _read(self, said: SessionMessage | Exception) -> SessionMessage | Exception:
+        if isinstance(said, SessionMessage) and isinstance(said.message, JSONRPCResponse):
+            read_tools(said.message.result, self._server)
+            read_content(said.message.result)
+        return said
 
     async def __aenter__(self) -> _Watched:
         await self._stream.__aenter__()

@@ -155,6 +155,9 @@ def refusal(scope: Scope, error: Exception) -> Response:
         headers = {"x-request-id": request_id, "request-id": request_id}
     if isinstance(error, UnavailableError) and error.retry_after is not None:
         headers["retry-after"] = str(error.retry_after)
+    if getattr(scope.get("state", {}).get("ticket"), "acted", False):
+        # The official clients send a request again, unless they are told not to.
+        headers["x-should-retry"] = "false"
     return json_response(body, status, headers)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import current_task
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -67,6 +67,8 @@ class Ticket:
     """Why its generations ended."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    acted: bool = False
+    """It has run tools: whoever sends it again has them run again."""
 
 
 _TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
@@ -150,6 +152,28 @@ class Traffic:
         """The steps of a generation for the request of this task, counted, until its time is over."""
         ticket = _TICKET.get() or Ticket(_now())
         return self._followed(generation, ticket)
+
+    def acts(self) -> None:
+        """The request of this task runs tools."""
+        if (ticket := _TICKET.get()) is not None:
+            ticket.acted = True
+
+    async def aside(self, work: Callable[[], Awaitable[T]]) -> T:
+        """What comes of what a request does before it generates, or instead, until its time is over.
+
+        Meanwhile it takes no place among those who wait, and behind it a new one. Raises :class:`OverloadedError`.
+        """
+        ticket = _TICKET.get() or Ticket(_now())
+        waits = ticket.waits
+
+        async def steps() -> AsyncGenerator[T, None]:
+            yield await work()
+
+        async with aclosing(self.bounded(steps())) as bounded:
+            (result,) = [each async for each in bounded]
+        if waits:
+            self.enter(ticket)
+        return result
 
     async def bounded(self, steps: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
         """The steps of what a request does besides generating, until its time is over; it waits for no token."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from unspool.mcp.audit import Record
 from unspool.mcp.tools import Catalogue, McpTool, ToolRunner
 from unspool.server.errors import json_response, request_id_of
 from unspool.server.routes import read_json
@@ -69,21 +71,34 @@ class McpApi:
                 code="mcp_not_configured",
                 status=404,
             )
-        tool = _tool(fields, runner.catalogue())
+        name, server = fields.required_string("name"), fields.string("server")
         arguments = _arguments(fields)
-        _check_policy(tool, approved=fields.boolean("approved") is True)
+        approved = fields.boolean("approved") is True
         fields.report_unread(())
-        work = self._run(runner, tool, arguments, request_id_of(request.scope) or "")
-        return json_response(await while_connected(request.receive, work))
+        tool = _find(name, server, runner.catalogue())
+        request_id = request_id_of(request.scope) or ""
+        if tool is None:
+            Record(request_id, server or "", name, arguments).write("unknown")
+            self._count("", "refused")
+            raise _not_found(name, server)
+        refusal = _refusal(tool, approved=approved)
+        if refusal is not None:
+            Record(request_id, tool.server, tool.name, arguments).write("refused")
+            self._count(tool.server, "refused")
+            raise refusal
+        work = partial(self._run, runner, tool, arguments, request_id)
+        return json_response(await while_connected(request.receive, service.traffic.aside(work)))
 
     async def _run(self, runner: ToolRunner, tool: McpTool, arguments: str, request_id: str) -> dict[str, Any]:
         problem = argument_problem(tool, arguments)
         if problem is not None:
             outcome, result = "invalid", failure(problem)
+            Record(request_id, tool.server, tool.name, arguments).write("invalid", result.text)
         else:
+            self._service.traffic.acts()
             seconds = self._service.settings.mcp_timeout
             outcome, result = await run_tool(runner, tool, arguments, request_id=request_id, seconds=seconds)
-        self._service.traffic.metrics.tool_calls.add(1, tool.server, outcome)
+        self._count(tool.server, outcome)
         return {
             "object": "mcp.result",
             "server": tool.server,
@@ -92,6 +107,9 @@ class McpApi:
             "is_error": result.is_error,
             "error": error_of(result),
         }
+
+    def _count(self, server: str, outcome: str) -> None:
+        self._service.traffic.metrics.tool_calls.add(1, server, outcome)
 
     def _catalogue(self) -> Catalogue:
         runner = self._service.runner
@@ -112,22 +130,24 @@ def _shown(tool: McpTool) -> dict[str, Any]:
     }
 
 
-def _tool(fields: Fields, catalogue: Catalogue) -> McpTool:
-    """The tool that a body names, as the list of tools does; names match exactly."""
-    name, server = fields.required_string("name"), fields.string("server")
+def _find(name: str, server: str | None, catalogue: Catalogue) -> McpTool | None:
+    """The tool of a name as the list has it, or as its server does if that is named; names match exactly."""
     if server is None:
-        found = catalogue.find(name)
-    else:
-        found = next((tool for tool in catalogue.of(server) if name in (tool.name, tool.exposed)), None)
-    if found is None:
-        where = "" if server is None else f" of the MCP server {server!r}"
-        raise InvalidRequestError(
-            f"`name`: there is no tool {name!r}{where}. GET /v1/mcp/tools lists what there is.",
-            "name",
-            code="mcp_tool_not_found",
-            status=404,
-        )
-    return found
+        return catalogue.find(name)
+    tools = catalogue.of(server)
+    return next(
+        (tool for tool in tools if tool.exposed == name), next((tool for tool in tools if tool.name == name), None)
+    )
+
+
+def _not_found(name: str, server: str | None) -> InvalidRequestError:
+    where = "" if server is None else f" of the MCP server {server!r}"
+    return InvalidRequestError(
+        f"`name`: there is no tool {name!r}{where}. GET /v1/mcp/tools lists what there is.",
+        "name",
+        code="mcp_tool_not_found",
+        status=404,
+    )
 
 
 def _arguments(fields: Fields) -> str:
@@ -145,18 +165,20 @@ def _arguments(fields: Fields) -> str:
         raise fields.wrong("arguments", "a JSON object that is not nested this deeply") from None
 
 
-def _check_policy(tool: McpTool, *, approved: bool) -> None:
+def _refusal(tool: McpTool, *, approved: bool) -> InvalidRequestError | None:
+    """Why a tool may not run, if it is so."""
     if tool.policy == "deny":
-        raise InvalidRequestError(
+        return InvalidRequestError(
             f"`name`: the operator of this server has denied the tool {tool.exposed!r}.",
             "name",
             code="mcp_tool_denied",
             status=403,
         )
     if tool.policy == "ask" and not approved:
-        raise InvalidRequestError(
+        return InvalidRequestError(
             f"`approved`: the tool {tool.exposed!r} runs only with a user's approval; send true once you have it.",
             "approved",
             code="approval_required",
             status=403,
         )
+    return None

@@ -6,6 +6,7 @@ named, at addresses that were looked at; its tools run by what the request says 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -78,11 +79,16 @@ async def tools_of(request: Request, service: Service, body: object) -> RequestT
         return RequestTools(service.runner, offer)
     labels = frozenset(server.label for server in brought)
     _check_labels(brought, offer)
-    configs = [await _config(server, origins) for server in brought]
-    manager = _manager(configs)
     endings: AsyncExitStack = request.scope["state"]["endings"]
-    endings.push_async_callback(manager.close)
-    await while_connected(request.receive, manager.start())
+
+    async def connect() -> ToolRunner:
+        configs = await asyncio.gather(*(_config(server, origins) for server in brought))
+        manager = _manager(configs)
+        endings.push_async_callback(manager.close)
+        await manager.start()
+        return manager
+
+    manager = await while_connected(request.receive, service.traffic.aside(connect))
     runner = _Both(service.runner, manager, labels)
     always = service.settings.mcp_offer == "always"
     return RequestTools(runner, Offer(runner.catalogue(), always, labels))

@@ -362,6 +362,7 @@ class ToolLoop:
         """Runs the server's calls of a turn, until the request's time is over."""
         if not turn.of("server"):
             return
+        self._service.traffic.acts()
         steps = self._service.traffic.bounded(self._results(turn))
         async with aclosing(steps):
             async for step in steps:

@@ -37,8 +37,15 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": [tool(f"t{9 - number}")], **({"nextCursor": str(number + 1)} if number < 5 else {})}
     if fault == "endless":
         return {"tools": [tool("work"), tool("work")], "nextCursor": "again"}
-    if fault == "changing" and listed[0] > 1:
+    if fault in ("changing", "restless") and listed[0] > 1:
         return {"tools": [tool("work", description="Works otherwise."), tool("more")]}
+    if fault == "described":
+        wrong = [tool("far", inputSchema="x"), tool("odd", annotations={"destructiveHint": "maybe"}), {"name": 5}]
+        return {"tools": [*wrong, {"name": "bare"}, tool("work", outputSchema={"type": "string"}, icons=5)]}
+    if fault == "replaced" and Path(rest[0]).exists():
+        return {"tools": [tool("work", description="Works otherwise.")]}
+    if fault == "escaping":
+        return {"tools": [tool("w\x1b[31mork\nx")] * 50}
     if fault == "remote":
         schema = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/a.json"}}}
         return {"tools": [tool("work"), tool("far", inputSchema=schema)]}
@@ -57,13 +64,23 @@ def answer(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     elif fault == "ids":
         yield {"id": 987654, "result": text}
         yield {"id": "other", "result": text}
+    elif fault in ("bytes", "halves", "nothing"):
+        said = {"bytes": b"caf\xe9", "halves": b"half \\ud800 pair, \\ud83d\\ude00"}
+        result = b'{"content":[{"type":"text","text":"%s"}]}' % said[fault] if fault in said else b"null"
+        start = json.dumps({"jsonrpc": "2.0", "id": request["id"]})[:-1].encode()
+        sys.stdout.buffer.write(start + b',"result":' + result + b"}\n")
+        sys.stdout.flush()
+    elif fault == "blocks":
+        yield {"id": request["id"], "result": {"content": [{"type": "hologram"}, *text["content"]]}}
+    elif fault == "contentless":
+        yield {"id": request["id"], "result": {"structuredContent": {"a": 1}}}
     elif fault == "result":
         yield {"id": request["id"], "result": {"content": "no list"}}
     elif fault == "error":
         yield {"id": request["id"], "error": {"code": -32603, "message": "no more room"}}
     elif fault == "crash":
         os._exit(3)
-    elif fault == "crash-once":
+    elif fault in ("crash-once", "replaced"):
         mark = Path(rest[0])
         if not mark.exists():
             mark.write_text("crashed")
@@ -111,7 +128,14 @@ def main() -> None:
     begin()
     for line in sys.stdin:
         request = json.loads(line)
-        if request.get("method") == "initialize":
+        if fault == "refusing" and "id" in request:
+            say(
+                {
+                    "id": request["id"],
+                    "error": {"code": -1, "message": "no \x1b[31mlicence\n\u2028INFO: all is well"},
+                }
+            )
+        elif request.get("method") == "initialize":
             version = request["params"]["protocolVersion"]
             capabilities = {"tools": {"listChanged": True}}
             result = {
@@ -125,6 +149,10 @@ def main() -> None:
                 say({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
                 continue
             say({"id": request["id"], "result": listing(request.get("params", {}).get("cursor"))})
+            if fault == "restless" and listed[0] == 1:
+                while not Path(rest[0]).exists():
+                    time.sleep(0.01)
+                say({"method": "notifications/tools/list_changed"})
         elif request.get("method") == "tools/call":
             for message in answer(request):
                 say(message)
