@@ -30,7 +30,7 @@ def message(*chunks: Chunk) -> Message:
     read = reader()
     events: list[Event] = []
     for chunk in chunks:
-        events += read.read(chunk)
+        events += read.read(chunk)[1]
     return Message.from_events(events)
 
 
@@ -70,8 +70,8 @@ def test_token_ids_are_read_as_tokens() -> None:
 
     parser = unspool.Parser(unspool.get_format("hermes"), prompt="<think>\n", tokenizer=Vocabulary())
     read = ChunkReader(parser, by_tokens=True)
-    events = [*read.read(Chunk("a</think>", (0,))), *read.read(Chunk("</think>", (2,)))]
-    events += [*read.read(Chunk("b", (1,))), *read.read(end("", completion_tokens=4))]
+    events = [*read.read(Chunk("a</think>", (0,)))[1], *read.read(Chunk("</think>", (2,)))[1]]
+    events += [*read.read(Chunk("b", (1,)))[1], *read.read(end("", completion_tokens=4))[1]]
     whole = Message.from_events(events)
     assert (whole.reasoning, whole.content) == ("a</think>", "b")
     assert whole.usage is not None

@@ -82,6 +82,8 @@ class Parser:
     No text raises, whatever it is. ``ValueError``: an argument is wrong; ``TypeError``: so is the tokenizer.
     """
 
+    __slots__ = ("_detokenizer", "_finished", "_first", "_marks", "_reader", "_texts", "format")
+
     def __init__(
         self,
         format: Format,

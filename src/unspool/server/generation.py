@@ -54,7 +54,24 @@ class ChunkReader:
     and the result is scaled to the engine's own total.
     """
 
+    __slots__ = (
+        "_counted",
+        "_feed",
+        "_feed_tokens",
+        "_guessed",
+        "_parser",
+        "_reasoning",
+        "_seen",
+        "_told",
+        "finished",
+        "index",
+        "prompt",
+        "stop_sequence",
+    )
+
     def __init__(self, parser: ParserLike, *, by_tokens: bool) -> None:
+        self.index = 0
+        """The choice's number."""
         self._parser = parser
         self._feed = parser.feed
         self._feed_tokens = parser.feed_tokens if by_tokens else None
@@ -70,8 +87,8 @@ class ChunkReader:
         self.stop_sequence: str | None = None
         """The stop string that ended the choice, once one did."""
 
-    def read(self, chunk: Chunk) -> list[Event]:
-        """The events of a chunk; the last chunk ends them with a :class:`Finish` that has the usage.
+    def read(self, chunk: Chunk) -> Step:
+        """The step of a chunk; the last chunk's ends with a :class:`Finish` that has the usage.
 
         Raises :class:`EngineError` if the chunk says that the engine failed.
         """
@@ -96,8 +113,8 @@ class ChunkReader:
                     self._reasoning += self._seen - self._counted
                 self._counted = self._seen
         if chunk.finish_reason is not None:
-            return self._finish(chunk, events)
-        return events
+            events = self._finish(chunk, events)
+        return self.index, events
 
     @property
     def rejected(self) -> Counter[str]:
@@ -151,11 +168,13 @@ class Generation:
     ) -> None:
         self._streams = streams
         self._readers = readers
+        for index, reader in enumerate(readers):
+            reader.index = index
         self._check = check
         self._gathered: list[list[Event]] = [[] for _ in readers]
         self.source: AsyncIterator[Any] = streams[0] if len(streams) == 1 else _merge(streams)
         """What the engine sends, for :attr:`read`; :meth:`end` comes behind it, :meth:`close` however it ends."""
-        self._step: Callable[[Any], Step] = _alone(readers[0]) if len(streams) == 1 else self._read_one
+        self._step: Callable[[Any], Step] = readers[0].read if len(streams) == 1 else self._read_one
         self.read = self._step if check is None else self._read_and_gather
         """The step of what came from :attr:`source`."""
         self.steps = self._run()
@@ -211,7 +230,7 @@ class Generation:
 
     def _read_one(self, item: tuple[int, Chunk]) -> Step:
         index, chunk = item
-        return index, self._readers[index].read(chunk)
+        return self._readers[index].read(chunk)
 
     def _read_and_gather(self, item: Any) -> Step:
         index, events = step = self._step(item)
@@ -225,12 +244,6 @@ class Generation:
             await self.end()
         finally:
             await self.close()
-
-
-def _alone(reader: ChunkReader) -> Callable[[Chunk], Step]:
-    """The steps of the only choice."""
-    read = reader.read
-    return lambda chunk: (0, read(chunk))
 
 
 async def _merge(streams: Sequence[AsyncIterator[Chunk]]) -> AsyncGenerator[tuple[int, Chunk], None]:

@@ -71,38 +71,78 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-class _Patience:
-    """Ends the running task once what it sends was not taken for ``seconds`` (``None``: never).
+class _Sending:
+    """How far a stream is with sending; ends its task once something was not taken for ``seconds``.
 
     It is one timer that looks now and then, since setting one for each frame costs more than making the frame.
+    ``seconds`` ``None``: the client may take as long as it likes.
     """
 
-    __slots__ = ("_loop", "_seconds", "_task", "_timer", "exhausted", "since")
+    __slots__ = (
+        *("_seconds", "_task", "_timer", "count", "exhausted", "interrupted"),
+        *("now", "reading", "send", "since"),
+    )
 
     def __init__(self, seconds: float | None) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
         self._seconds = seconds
+        self._task: asyncio.Task[Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.count = 0
+        """Frames so far."""
         self.since: float | None = None
         """When it began to send what it is sending, by the event loop's clock; ``None``: it sends nothing."""
         self.exhausted = False
-        self._timer = None if seconds is None else self._loop.call_later(seconds, self._look)
+        self.interrupted = False
+        """Whether no other step is wanted."""
+        self.reading = False
+        """Whether it reads steps, so that an interruption may cancel the task while it sends nothing."""
 
-    def _look(self) -> None:
-        assert self._seconds is not None
-        assert self._task is not None
-        now = self._loop.time()
-        due = (now if self.since is None else self.since) + self._seconds
-        if due > now:
-            self._timer = self._loop.call_at(due, self._look)
-        else:
-            self.exhausted = True
+    def start(self, send: Send) -> None:
+        """The running task sends from now on."""
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self.send = send
+        self.now = loop.time
+        self.reading = True
+        if self._seconds is not None:
+            self._timer = loop.call_later(self._seconds, self._look)
+
+    async def put(self, data: bytes, *, more: bool = True) -> None:
+        """Sends this; nothing if there is more to come and this is none."""
+        if data or not more:
+            self.count += 1
+            self.since = self.now()
+            await self.send({"type": "http.response.body", "body": data, "more_body": more})
+            self.since = None
+
+    def interrupt(self) -> None:
+        """No other step is wanted."""
+        self.interrupted = True
+        if self.reading and self.since is None and self._task is not None:
+            self.reading = False
             self._task.cancel()
+
+    def ended(self) -> bool:
+        """Whether a cancellation is the interruption's; the client may be gone at the same time."""
+        if self.reading or self.exhausted or self._task is None:
+            return False
+        return self._task.uncancel() == 0
 
     def close(self) -> None:
         """Nothing is sent any more."""
         if self._timer is not None:
             self._timer.cancel()
+
+    def _look(self) -> None:
+        assert self._seconds is not None
+        assert self._task is not None
+        now = self.now()
+        due = (now if self.since is None else self.since) + self._seconds
+        if due > now:
+            self._timer = asyncio.get_running_loop().call_at(due, self._look)
+        else:
+            self.exhausted = True
+            self._task.cancel()
 
 
 class Frames(ABC, Generic[T]):
@@ -152,13 +192,8 @@ class EventStream(Response):
         self.frames = frames
         self.heartbeat = heartbeat
         self.pause = pause
-        self.patience = patience
         self.first = first
-        self._sent = 0
-        self._interrupted = False
-        self._sending: _Patience | None = None
-        # The task, as long as an interruption may cancel it.
-        self._reading: asyncio.Task[Any] | None = None
+        self._sending = _Sending(patience)
         self.status_code = 200
         self.background = None
         # The last one keeps proxies such as nginx from collecting the stream.
@@ -174,36 +209,30 @@ class EventStream(Response):
 
     def interrupt(self) -> None:
         """Ends the answer as if there were no other step: at once, or when the client took the last frame."""
-        self._interrupted = True
-        task, sending = self._reading, self._sending
-        if task is not None and sending is not None and sending.since is None:
-            self._reading = None
-            task.cancel()
+        self._sending.interrupt()
 
     async def _send(self, send: Send, direct: Send) -> None:
         """``direct`` is for all but the start, with which no middleware has anything to do."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        frames, sending = self.frames, self._sending
+        sending.start(direct)
         beating = self._beating(direct)
-        frames, sending, now = self.frames, _Patience(self.patience), asyncio.get_running_loop().time
-        self._sending = sending
-        task = self._reading = asyncio.current_task()
         try:
             try:
                 async with aclosing(frames.steps) as steps:
-                    if await self._begin(direct, sending):
-                        write = frames.write
+                    if await self._begin():
+                        write, now = frames.write, sending.now
                         # Each token goes through here, where every frame of Python's that it passes counts.
                         async for index, events in steps:
                             if data := write(index, events):
-                                self._sent += 1
+                                sending.count += 1
                                 sending.since = now()
                                 await direct({"type": "http.response.body", "body": data, "more_body": True})
                                 sending.since = None
-                            if self._interrupted:
+                            if sending.interrupted:
                                 break
             except asyncio.CancelledError:
-                # The client may be gone at the same time.
-                if self._reading is not None or sending.exhausted or task is None or task.uncancel() > 0:
+                if not sending.ended():
                     raise
                 end = frames.close()
             except Exception as error:
@@ -212,12 +241,11 @@ class EventStream(Response):
                 end = frames.fail(error)
             else:
                 end = frames.close()
-            self._reading = None
+            sending.reading = False
             last = await end
             await _end(beating)
-            await self._put(direct, sending, last)
-            sending.since = now()
-            await direct({"type": "http.response.body", "body": b"", "more_body": False})
+            await sending.put(last)
+            await sending.put(b"", more=False)
         except asyncio.CancelledError:
             if sending.exhausted:
                 raise ClientGoneError from None
@@ -226,20 +254,14 @@ class EventStream(Response):
             sending.close()
             await _end(beating)
 
-    async def _begin(self, direct: Send, sending: _Patience) -> bool:
+    async def _begin(self) -> bool:
         """Sends the first step; whether others are wanted."""
-        if self.first is not None and not self._interrupted:
+        sending = self._sending
+        if self.first is not None and not sending.interrupted:
             if not self.first.done():
-                await self._put(direct, sending, self.frames.waiting())
-            await self._put(direct, sending, self.frames.write(*await self.first))
-        return not self._interrupted
-
-    async def _put(self, direct: Send, sending: _Patience, data: bytes) -> None:
-        if data:
-            self._sent += 1
-            sending.since = asyncio.get_running_loop().time()
-            await direct({"type": "http.response.body", "body": data, "more_body": True})
-            sending.since = None
+                await sending.put(self.frames.waiting())
+            await sending.put(self.frames.write(*await self.first))
+        return not sending.interrupted
 
     def _beating(self, direct: Send) -> asyncio.Task[None] | None:
         """The heartbeat, if the stream has one."""
@@ -247,9 +269,9 @@ class EventStream(Response):
             return None
         return asyncio.create_task(self._beat(direct, self.heartbeat, self.pause))
 
-    async def _beat(self, send: Send, heartbeat: Callable[[], bytes], pause: float) -> None:
+    async def _beat(self, direct: Send, heartbeat: Callable[[], bytes], pause: float) -> None:
         while True:
-            sent = self._sent
+            sent = self._sending.count
             await asyncio.sleep(pause)
-            if sent == self._sent and (frame := heartbeat()):
-                await send({"type": "http.response.body", "body": frame, "more_body": True})
+            if sent == self._sending.count and (frame := heartbeat()):
+                await direct({"type": "http.response.body", "body": frame, "more_body": True})

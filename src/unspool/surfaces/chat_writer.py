@@ -208,7 +208,7 @@ class ChatStream:
             if type(event) is ContentDelta and event.text:
                 return choice.content + encode(event.text) + _END_DELTA
             if type(event) is ReasoningDelta and event.text and self._show_reasoning:
-                return self._reasoning(index, choice, event.text)
+                return self._reasoning(choice, event.text)
         frames: list[bytes] = []
         # Deltas come first and are compared by exact type.
         for event in events:
@@ -227,7 +227,9 @@ class ChatStream:
                     frames.append(prefix + encode(event.arguments) + _END_ARGUMENTS)
             elif type(event) is ReasoningDelta:
                 if event.text and self._show_reasoning:
-                    frames.append(self._reasoning(index, choice, event.text))
+                    if not choice.opened:
+                        frames.append(self._open(index, b"null"))
+                    frames.append(self._reasoning(choice, event.text))
             elif type(event) is ToolCallStart:
                 frames.append(self._start_call(index, choice, event))
             elif type(event) is ToolCallEnd:
@@ -266,13 +268,13 @@ class ChatStream:
         for choice in self._choices:
             choice.finished = True
 
-    def _reasoning(self, index: int, choice: _Choice, text: str) -> bytes:
-        opening = b"" if choice.opened else self._open(index, b"null")
+    def _reasoning(self, choice: _Choice, text: str) -> bytes:
         value = encode(text)
-        frame = choice.reasoning + value
+        parts = [choice.reasoning, value]
         for name in self._more_reasoning:
-            frame += name + value
-        return opening + frame + _END_DELTA
+            parts += (name, value)
+        parts.append(_END_DELTA)
+        return b"".join(parts)
 
     def _open(self, index: int, content: bytes) -> bytes:
         """The role, for this choice and for those before it: a client's list of choices grows in order."""
