@@ -1,8 +1,8 @@
 """Servers in processes of their own, so that what they take can be told from what their clients take.
 
-A host runs one ASGI application under uvicorn, set up as ``unspool serve`` does it, and says over a pipe how much
-CPU time and memory it has used. What is served is built in the new process by a function of a module, because
-applications can't be sent there.
+A host runs one ASGI application under uvicorn, unspool's own as ``unspool serve`` does it, and says over a pipe
+how much CPU time and memory it has used. What is served is built in the new process by a function of a module,
+because applications can't be sent there.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import uvicorn
+
+from unspool.server.run import settle
 
 Build = Callable[..., Any]
 """Makes an ASGI application; must be importable by name."""
@@ -87,8 +89,9 @@ def _serve(pipe: Connection, build: Build, arguments: tuple[Any, ...], send_buff
     if send_buffer is not None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     listener.bind(("127.0.0.1", 0))
+    app = build(*arguments)
     config = uvicorn.Config(
-        build(*arguments),
+        app,
         log_config=None,
         access_log=False,
         ws="none",
@@ -101,6 +104,8 @@ def _serve(pipe: Connection, build: Build, arguments: tuple[Any, ...], send_buff
     async def run() -> None:
         answering = threading.Thread(target=_answer, args=(pipe, server, asyncio.get_running_loop()), daemon=True)
         answering.start()
+        if hasattr(app.state, "service"):
+            settle()
         await server.serve(sockets=[listener])
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:

@@ -171,7 +171,8 @@ class Parser:
                 if (state := self._reader.state) is not None:
                     move = state.moves.get(known) or state.move(known)
                     if move is not None:
-                        return self._reader.go(move)
+                        said, after = move
+                        return [said] if after is state and said is not None else self._reader.go(move)
                 return self.feed(known)
             if token not in marks:
                 text = detokenizer.text(token)

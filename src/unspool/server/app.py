@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from unspool.engines.base import Engine, EngineError
 from unspool.mcp.tools import ToolRunner
@@ -25,7 +26,7 @@ from unspool.server.middleware import ApiKey, RequestId
 from unspool.server.responses import ResponsesApi
 from unspool.server.service import Service, Settings
 from unspool.server.storage import SqliteStore, Store, StoreError
-from unspool.server.streams import ClientGoneError
+from unspool.server.streams import DIRECT, ClientGoneError
 from unspool.surfaces.errors import InvalidRequestError
 
 _START_S = 10.0
@@ -64,7 +65,7 @@ def create_app(
         await engine.close()
         await kept.close()
 
-    app = Starlette(
+    app = _Application(
         routes=[
             Route("/v1/chat/completions", routes.chat_completions, methods=["POST"]),
             Route("/v1/messages", routes.messages, methods=["POST"]),
@@ -87,6 +88,19 @@ def create_app(
     )
     app.state.service = service
     return app
+
+
+class _Application(Starlette):
+    """Shows streams the way to the client that passes by everything around them, Starlette's own included.
+
+    What that does to an answer, it does to its start.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] == "http":
+            scope.setdefault("state", {})[DIRECT] = send
+        await super().__call__(scope, receive, send)
 
 
 @asynccontextmanager

@@ -65,6 +65,7 @@ class ChunkReader:
         "_told",
         "finished",
         "index",
+        "on_finish",
         "prompt",
         "stop_sequence",
     )
@@ -81,6 +82,8 @@ class ChunkReader:
         self._reasoning = 0.0
         self._guessed = False
         self.finished = False
+        self.on_finish: Callable[[Finish], None] | None = None
+        """Is called with the choice's end, before anybody else knows of it."""
         self._told = False
         self.prompt = Usage()
         """The counts of the prompt, as far as the engine has said."""
@@ -143,7 +146,10 @@ class ChunkReader:
             reasoning_tokens=min(round(self._reasoning * scale), chunk.completion_tokens),
             cached_tokens=chunk.cached_tokens,
         )
-        return [*events, *(replace(e, usage=usage) if type(e) is Finish else e for e in last)]
+        ended = [replace(event, usage=usage) if type(event) is Finish else event for event in last]
+        if self.on_finish is not None and type(finish := ended[-1]) is Finish:
+            self.on_finish(finish)
+        return [*events, *ended]
 
 
 def _other_text(event: Event) -> int:
@@ -184,6 +190,11 @@ class Generation:
     def rejected(self) -> Counter[str]:
         """How often text that began like a call was none, by reason, as far as parsers tell."""
         return sum((reader.rejected for reader in self._readers), Counter())
+
+    def on_finish(self, call: Callable[[Finish], None]) -> None:
+        """Has each choice's end told to ``call``, before anybody else knows of it."""
+        for reader in self._readers:
+            reader.on_finish = call
 
     @property
     def finished(self) -> bool:

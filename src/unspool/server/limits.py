@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -201,6 +202,8 @@ class Traffic:
 
     async def _followed(self, generation: Generation, ticket: Ticket) -> AsyncGenerator[Step, None]:
         watch, loop, read = self._watched(ticket), asyncio.get_running_loop(), generation.read
+        generation.on_finish(partial(self._finish, ticket))
+        begun = ticket.first_token is not None
         self.running += 1
         try:
             try:
@@ -211,10 +214,9 @@ class Traffic:
                 async for item in generation.source:
                     watch.waiting = None
                     step = read(item)
-                    if ticket.first_token is None:
+                    if not begun:
+                        begun = True
                         self._begin(ticket)
-                    if (events := step[1]) and type(events[-1]) is Finish:
-                        self._finish(ticket, events[-1])
                     yield step
                     if watch.expired:
                         raise self._why()

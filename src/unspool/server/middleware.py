@@ -9,7 +9,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from unspool.server.errors import json_response, shaped
-from unspool.server.streams import DIRECT
 from unspool.surfaces.errors import openai_error
 
 OPEN_PATHS = frozenset({"/", "/health", "/docs", "/openapi.json"})
@@ -28,8 +27,7 @@ class RequestId:
             await self.app(scope, receive, send)
             return
         request_id = f"req_{uuid.uuid4().hex}"
-        # A stream's frames take the short way: what middleware does to an answer, it does to its start.
-        scope.setdefault("state", {}).update({"request_id": request_id, DIRECT: send})
+        scope.setdefault("state", {})["request_id"] = request_id
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":

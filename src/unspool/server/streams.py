@@ -79,7 +79,7 @@ class _Sending:
     """
 
     __slots__ = (
-        *("_seconds", "_task", "_timer", "count", "exhausted", "interrupted"),
+        *("_seconds", "_task", "_timer", "busy", "exhausted", "interrupted"),
         *("now", "reading", "send", "since"),
     )
 
@@ -87,10 +87,10 @@ class _Sending:
         self._seconds = seconds
         self._task: asyncio.Task[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.count = 0
-        """Frames so far."""
-        self.since: float | None = None
-        """When it began to send what it is sending, by the event loop's clock; ``None``: it sends nothing."""
+        self.busy = False
+        """Whether the client has yet to take something."""
+        self.since = 0.0
+        """When the last frame began to be sent, by the event loop's clock; before the first, the start."""
         self.exhausted = False
         self.interrupted = False
         """Whether no other step is wanted."""
@@ -103,6 +103,7 @@ class _Sending:
         self._task = asyncio.current_task()
         self.send = send
         self.now = loop.time
+        self.since = loop.time()
         self.reading = True
         if self._seconds is not None:
             self._timer = loop.call_later(self._seconds, self._look)
@@ -110,15 +111,15 @@ class _Sending:
     async def put(self, data: bytes, *, more: bool = True) -> None:
         """Sends this; nothing if there is more to come and this is none."""
         if data or not more:
-            self.count += 1
             self.since = self.now()
+            self.busy = True
             await self.send({"type": "http.response.body", "body": data, "more_body": more})
-            self.since = None
+            self.busy = False
 
     def interrupt(self) -> None:
         """No other step is wanted."""
         self.interrupted = True
-        if self.reading and self.since is None and self._task is not None:
+        if self.reading and not self.busy and self._task is not None:
             self.reading = False
             self._task.cancel()
 
@@ -137,7 +138,7 @@ class _Sending:
         assert self._seconds is not None
         assert self._task is not None
         now = self.now()
-        due = (now if self.since is None else self.since) + self._seconds
+        due = (self.since if self.busy else now) + self._seconds
         if due > now:
             self._timer = asyncio.get_running_loop().call_at(due, self._look)
         else:
@@ -225,10 +226,10 @@ class EventStream(Response):
                         # Each token goes through here, where every frame of Python's that it passes counts.
                         async for index, events in steps:
                             if data := write(index, events):
-                                sending.count += 1
                                 sending.since = now()
+                                sending.busy = True
                                 await direct({"type": "http.response.body", "body": data, "more_body": True})
-                                sending.since = None
+                                sending.busy = False
                             if sending.interrupted:
                                 break
             except asyncio.CancelledError:
@@ -236,7 +237,7 @@ class EventStream(Response):
                     raise
                 end = frames.close()
             except Exception as error:
-                if sending.since is not None:
+                if sending.busy:
                     raise
                 end = frames.fail(error)
             else:
@@ -270,8 +271,11 @@ class EventStream(Response):
         return asyncio.create_task(self._beat(direct, self.heartbeat, self.pause))
 
     async def _beat(self, direct: Send, heartbeat: Callable[[], bytes], pause: float) -> None:
+        sending, rest = self._sending, pause
         while True:
-            sent = self._sending.count
-            await asyncio.sleep(pause)
-            if sent == self._sending.count and (frame := heartbeat()):
-                await direct({"type": "http.response.body", "body": frame, "more_body": True})
+            await asyncio.sleep(rest)
+            rest = pause + sending.since - sending.now()
+            if rest <= 0:
+                rest = pause
+                if not sending.busy and (frame := heartbeat()):
+                    await direct({"type": "http.response.body", "body": frame, "more_body": True})

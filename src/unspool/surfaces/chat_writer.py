@@ -205,10 +205,10 @@ class ChatStream:
         if len(events) == 1 and choice.opened and not choice.finished:
             # Nearly every token ends here.
             event = events[0]
-            if type(event) is ContentDelta and event.text:
-                return choice.content + encode(event.text) + _END_DELTA
-            if type(event) is ReasoningDelta and event.text and self._show_reasoning:
-                return self._reasoning(choice, event.text)
+            if type(event) is ContentDelta:
+                return choice.content + encode(event.text) + _END_DELTA if event.text else b""
+            if type(event) is ReasoningDelta:
+                return self._reasoning(choice, event.text) if event.text and self._show_reasoning else b""
         frames: list[bytes] = []
         # Deltas come first and are compared by exact type.
         for event in events:
