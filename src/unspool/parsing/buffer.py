@@ -44,6 +44,11 @@ def _filtered(
 class Buffer(ABC):
     """Text that is not yet read for good; of an open call, also that which is."""
 
+    __slots__ = (
+        *("_base", "_keep", "_raw", "_raw_from", "filter", "final", "pos"),
+        *("sink", "spans", "state", "stop", "text", "torn", "whole"),
+    )
+
     def __init__(self, *, trace: bool) -> None:
         self.text = ""
         self.pos = 0

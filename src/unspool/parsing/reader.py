@@ -28,6 +28,11 @@ def stop(r: Reader, why: str) -> NoReturn:
 class Reader(Buffer):
     """Text in, events out; the state that the coroutines share."""
 
+    __slots__ = (
+        *("_out", "_probing", "_raw_base", "_settled", "_spelled", "barriers", "call", "cut", "fresh", "holding"),
+        *("in_prompt", "rejected", "reopens", "spoke", "steps", "stops", "tools", "unclosed"),
+    )
+
     def __init__(
         self,
         *,

@@ -176,6 +176,8 @@ class _Choice:
 class ChatStream:
     """Writes one streamed response as server-sent events."""
 
+    __slots__ = ("_choices", "_ended", "_head", "_include_usage", "_more_reasoning", "_show_reasoning")
+
     def __init__(
         self,
         *,

@@ -239,13 +239,13 @@ class _Signature:
     """
 
     def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-
-    def add(self, text: str) -> None:
-        self._digest.update(text.encode("utf-8", "surrogatepass"))
+        self._texts: list[str] = []
+        self.add = self._texts.append
+        """Takes a piece of it."""
 
     def __str__(self) -> str:
-        return base64.b64encode(self._digest.digest()).decode()
+        digest = hashlib.sha256("".join(self._texts).encode("utf-8", "surrogatepass")).digest()
+        return base64.b64encode(digest).decode()
 
 
 class MessageStream(_Blocks):
@@ -277,6 +277,9 @@ class MessageStream(_Blocks):
             # Nearly every token ends here.
             event = events[0]
             if type(event) is ContentDelta and self._kind == "text" and event.text:
+                return self._delta + encode(event.text) + _END_DELTA
+            if type(event) is ReasoningDelta and self._kind == "thinking" and self._show_thinking and event.text:
+                self._signature.add(event.text)
                 return self._delta + encode(event.text) + _END_DELTA
         if not self._started:
             self._start()

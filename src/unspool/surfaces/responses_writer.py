@@ -116,7 +116,10 @@ class ResponseStream:
         elif len(events) == 1 and (opened := self._open) is not None:
             # Nearly every token ends here. Behind the end no item is open.
             event = events[0]
-            if type(event) is ContentDelta and opened.kind == "message" and event.text:
+            if (
+                (type(event) is ContentDelta and opened.kind == "message")
+                or (type(event) is ReasoningDelta and opened.kind == "reasoning" and len(opened.deltas) == 1)
+            ) and event.text:
                 opened.text.append(event.text)
                 return self._delta(opened.deltas[0], encode(event.text))
         # Deltas come first and are compared by exact type.
