@@ -96,6 +96,8 @@ _read_once = lru_cache(maxsize=16)(_read)
 class Detokenizer:
     """Text of consecutive tokens; holds what is not yet a whole character."""
 
+    __slots__ = ("_decode", "_decoder", "_fresh", "_ids", "_piece", "_shown", "cut", "special", "tables")
+
     def __init__(self, tokenizer: Any) -> None:
         try:
             hash(tokenizer)

@@ -141,6 +141,7 @@ def _message(message: Message, reasoning_fields: Sequence[str]) -> dict[str, Any
 class _Choice:
     """How far one choice has come.
 
+    ``content`` and ``reasoning`` are what stands around the text in its chunks, nothing if it is not shown.
     ``calls`` maps an open call to the start of its next chunk; ``bare`` are open calls without arguments.
     ``server`` is what the server said of its own tools.
     """
@@ -159,10 +160,11 @@ class _Choice:
         "usage",
     )
 
-    def __init__(self, delta: bytes, reasoning: bytes) -> None:
+    def __init__(self, delta: bytes, reasoning: Sequence[bytes]) -> None:
         self.delta = delta
-        self.content = delta + b'"content":'
-        self.reasoning = delta + reasoning
+        self.content = (delta + b'"content":', _END_DELTA)
+        more = [b"," + name for name in reasoning[1:]]
+        self.reasoning = (delta + reasoning[0], *more, _END_DELTA) if reasoning else ()
         self.opened = False
         self.started: dict[int, int] = {}
         self.calls: dict[int, bytes] = {}
@@ -176,7 +178,7 @@ class _Choice:
 class ChatStream:
     """Writes one streamed response as server-sent events."""
 
-    __slots__ = ("_choices", "_ended", "_head", "_include_usage", "_more_reasoning", "_show_reasoning")
+    __slots__ = ("_choices", "_ended", "_head", "_include_usage")
 
     def __init__(
         self,
@@ -192,11 +194,8 @@ class ChatStream:
         head = {"id": completion_id, "object": "chat.completion.chunk", "created": created, "model": model}
         self._head = b"data: " + encode(head)[:-1]
         names = [encode(name) + b":" for name in reasoning_fields] if include_reasoning else []
-        self._show_reasoning = bool(names)
-        self._more_reasoning = [b"," + name for name in names[1:]]
         self._choices = [
-            _Choice(self._head + b',"choices":[{"index":%d,"delta":{' % index, b"".join(names[:1]))
-            for index in range(choices)
+            _Choice(self._head + b',"choices":[{"index":%d,"delta":{' % index, names) for index in range(choices)
         ]
         self._include_usage = include_usage
         self._ended = False
@@ -208,9 +207,9 @@ class ChatStream:
             # Nearly every token ends here.
             event = events[0]
             if type(event) is ContentDelta:
-                return choice.content + encode(event.text) + _END_DELTA if event.text else b""
+                return encode(event.text).join(choice.content) if event.text else b""
             if type(event) is ReasoningDelta:
-                return self._reasoning(choice, event.text) if event.text and self._show_reasoning else b""
+                return encode(event.text).join(choice.reasoning) if event.text and choice.reasoning else b""
         frames: list[bytes] = []
         # Deltas come first and are compared by exact type.
         for event in events:
@@ -220,7 +219,7 @@ class ChatStream:
                 if event.text:
                     if not choice.opened:
                         frames.append(self._open(index, b'""'))
-                    frames.append(choice.content + encode(event.text) + _END_DELTA)
+                    frames.append(encode(event.text).join(choice.content))
             elif type(event) is ToolCallDelta:
                 prefix = choice.calls.get(event.index)
                 if prefix is not None and event.arguments:
@@ -228,10 +227,10 @@ class ChatStream:
                         choice.bare.discard(event.index)
                     frames.append(prefix + encode(event.arguments) + _END_ARGUMENTS)
             elif type(event) is ReasoningDelta:
-                if event.text and self._show_reasoning:
+                if event.text and choice.reasoning:
                     if not choice.opened:
                         frames.append(self._open(index, b"null"))
-                    frames.append(self._reasoning(choice, event.text))
+                    frames.append(encode(event.text).join(choice.reasoning))
             elif type(event) is ToolCallStart:
                 frames.append(self._start_call(index, choice, event))
             elif type(event) is ToolCallEnd:
@@ -269,14 +268,6 @@ class ChatStream:
         self._ended = True
         for choice in self._choices:
             choice.finished = True
-
-    def _reasoning(self, choice: _Choice, text: str) -> bytes:
-        value = encode(text)
-        parts = [choice.reasoning, value]
-        for name in self._more_reasoning:
-            parts += (name, value)
-        parts.append(_END_DELTA)
-        return b"".join(parts)
 
     def _open(self, index: int, content: bytes) -> bytes:
         """The role, for this choice and for those before it: a client's list of choices grows in order."""
