@@ -30,7 +30,7 @@ test: $(STAMP)
 
 clients: $(CLIENTS_STAMP)
 	UNSPOOL_NODE_CLIENTS=$(NODE_CLIENTS) $(BIN)/python -m pytest $(ARGS) tests/clients tests/mcp/test_conformance.py \
-		tests/mcp/test_reference_servers.py tests/server/test_reference_tools.py
+		tests/mcp/test_reference_servers.py tests/server/test_reference_tools.py tests/server/test_reference_models.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

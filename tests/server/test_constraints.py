@@ -330,3 +330,11 @@ def test_a_text_that_would_fill_the_answer_is_ended_before() -> None:
     long = call.format("e" * 100)
     assert allows(long, note, format="qwen3_coder", mode="required", limit=200)
     assert not allows(long, note, format="qwen3_coder", mode="required", limit=64)
+
+
+def test_a_string_that_would_fill_the_answer_is_ended_before() -> None:
+    note = tool("f", {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})
+    call = '<tool_call>\n{{"name": "f", "arguments": {{"a": "{}"}}}}\n</tool_call>'
+    for size, fits in ((224, True), (225, False)):
+        assert allows(call.format("e" * size), note, mode="required", limit=64) is fits
+    assert allows(call.format("e" * 225), note, mode="required", limit=80)

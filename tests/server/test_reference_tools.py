@@ -25,7 +25,6 @@ RECORDINGS = [
     {"id": "lost", "raw_output": call("time__convert_time", json.dumps(LOST)), "match": "on Mars"},
     {"id": "sorry", "raw_output": "Mars has no time zone.", "match": "Invalid timezone"},
 ]
-SERVER: Any = {"type": "mcp", "server_label": "time", "require_approval": "never"}
 
 
 def config(folder: Path, tools: dict[str, str]) -> Path:
@@ -35,9 +34,10 @@ def config(folder: Path, tools: dict[str, str]) -> Path:
 
 
 class Clients:
-    """The official clients, and what they see of the calls that the server runs."""
+    """The official clients, and what they see of the calls that the server runs; ``label`` is the MCP server's."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, label: str = "time") -> None:
+        self.tools: list[Any] = [{"type": "mcp", "server_label": label, "require_approval": "never"}]
         self.openai = client(url)
         self.anthropic = anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, timeout=120)
         self.model = self.openai.models.list().data[0].id
@@ -53,7 +53,7 @@ class Clients:
     def responses(self, question: str, **options: Any) -> tuple[dict[str, Any], str]:
         """The call, and the answer."""
         answer = self.openai.with_options(timeout=120).responses.create(
-            model=self.model, input=question, tools=[SERVER], temperature=0, **options
+            model=self.model, input=question, tools=self.tools, temperature=0, **options
         )
         ran = next(item for item in answer.output if item.type == "mcp_call")
         return ran.model_dump(), answer.output_text

@@ -61,10 +61,8 @@ class Demands:
 
     @property
     def max_string(self) -> int:
-        """The most characters of a string of JSON that no schema bounds."""
-        from unspool.constrained.schema import MAX_STRING
-
-        return max(MAX_STRING, 4 * self.max_text)
+        """The most characters of a string of JSON that no schema bounds: four for each token that fits."""
+        return 4 * self.max_text
 
     @property
     def anything(self) -> bool:
