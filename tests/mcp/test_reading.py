@@ -40,9 +40,29 @@ def test_an_answer_that_is_none_is_an_error_under_its_id(answer: bytes) -> None:
     assert message.id == 7
 
 
+@pytest.mark.parametrize("result", [b"[" * 100_000, b"[" * 5000 + b"]" * 5000, b"1" * 5000, b'{"a": nope}'])
 @pytest.mark.parametrize(
     "line",
     [
+        b'{"jsonrpc": "2.0", "id": 7, "result": %b}',
+        b'{"id":7,"result":%b,"jsonrpc":"2.0"}\n',
+        b'{"result":%b,"jsonrpc":"2.0","id":7}\n',
+    ],
+)
+def test_so_is_one_that_can_not_be_read(line: bytes, result: bytes) -> None:
+    message = message_of(line % result)
+    assert isinstance(message, types.JSONRPCError)
+    assert message.id == 7
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            b'{"id": 7, "method": nope}',
+            b'{"method": nope, "jsonrpc": "2.0", "id": 7}',
+            b'{"result": nope, "id": 7}',
+        ),
         *(b"Welcome!", b"", b"5", b"[]", b"\xff", b'{"jsonrpc": "2.0", "id": [1], "result": null}'),
         *(b'{"jsonrpc": "2.0", "id": true, "result": null}', b'{"id": 1}', b"[" * 100_000),
         b'{"id": 1, "method": 5, "result": null}',

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from typing import Any
 
 import mcp_types as types
@@ -16,6 +17,14 @@ log = logging.getLogger(__name__)
 
 _USED = ("name", "description", "inputSchema", "annotations")
 """What is read of a tool; what else stands there can't be wrong."""
+_VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*,\s*'
+_ID = rb'"id"\s*:\s*([0-9]{1,18})\s*'
+_SAID = rb'"(?:result|error)"\s*:'
+_FIRST = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb")?" + _ID + rb",\s*" + _SAID)
+"""The beginning of an answer that tells its id first, as the SDK for Python writes it."""
+_LAST = re.compile(rb",\s*" + _VERSION + _ID + rb"\}\s*\Z")
+"""The end of one that tells it last, as the SDK for TypeScript does, and in how many bytes it stands."""
+_LAST_BYTES = 100
 _KIND_CHARACTERS = 50
 _PARTS = 1000
 """How many parts of a result are looked at one by one."""
@@ -30,15 +39,29 @@ def message_of(line: bytes) -> JSONRPCMessage:
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
+        pass
+    try:
         value = _lenient(line)
+    except ValueError:
+        # It is no JSON, or more of it than can be read: nested too deeply, or with too long a number.
+        known = _FIRST.match(line)
+        if known is None and re.match(rb"\s*\{\s*" + _SAID, line):
+            known = _LAST.search(line[-_LAST_BYTES:])
+        if known is None:
+            raise
+        return _no_answer(int(known[1]))
     try:
         return jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValueError:
         answers = isinstance(value, dict) and "method" not in value and ("result" in value or "error" in value)
         if not answers or type(value.get("id")) not in (int, str):
             raise
+    return _no_answer(value["id"])
+
+
+def _no_answer(to: int | str) -> types.JSONRPCError:
     error = types.ErrorData(code=INTERNAL_ERROR, message="its answer is none of JSON-RPC")
-    return types.JSONRPCError(jsonrpc="2.0", id=value["id"], error=error)
+    return types.JSONRPCError(jsonrpc="2.0", id=to, error=error)
 
 
 def _lenient(line: bytes) -> Any:
