@@ -73,3 +73,12 @@ def test_long_pieces_and_those_of_whoever_feeds_text_are_not_remembered() -> Non
     state = parser._reader.state
     assert state is not None
     assert set(state.moves) <= {"."}
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_layout_is_let_go_as_soon_as_no_marker_can_swallow_it(trace: bool) -> None:
+    """The close of the reasoning may have a newline before it, the end of the turn has none."""
+    parser = Parser(unspool.get_format("step3p5"), trace=trace)
+    said = [parser.feed(piece) for piece in ("a", "\n", "<", "|im_", "end|>", "b")]
+    assert said[:4] == [[ReasoningDelta("a")], [], [], [ReasoningDelta("\n")]]
+    assert said[4:] == [[], [ReasoningDelta("<|im_end|>"), ReasoningDelta("b")]]

@@ -109,12 +109,13 @@ class Buffer(ABC):
     def wait_for(self, watch: Watch, offset: int = 0) -> None:
         """Waits while what is held from ``offset`` characters ahead on may still become a marker."""
         self._let_go()
-        held = self.text[self.pos + offset :]
-        start = offset + len(held) - len(held.lstrip(watch.layout))
+        if self.text[self.pos + offset : self.pos + offset + 1] in watch.layout:
+            # What becomes of a marker's beginning decides about the layout before it as well.
+            return
         beginnings = watch.beginnings
 
         def decides(delta: str) -> bool | None:
-            return None if self.text[self.pos + start :] + delta in beginnings else True
+            return None if self.text[self.pos + offset :] + delta in beginnings else True
 
         self.wait(decides)
 
