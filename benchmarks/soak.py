@@ -35,6 +35,7 @@ from unspool.engines.base import Chunk, EngineError, ModelInfo, Sampling
 from unspool.engines.replay import Take
 from unspool.server.app import create_app
 from unspool.server.service import Settings
+from unspool.server.storage import SqliteStore
 
 TOLERANCE = 16 * 1024 * 1024
 """Bytes that the server's memory may differ: what the allocator keeps in pieces."""
@@ -44,6 +45,8 @@ PATIENCE = 3.0
 """Seconds after which a client leaves an engine that hangs."""
 BUFFER = 8192
 """Bytes that the system may hold of a connection, so that a slow reader is felt by the server."""
+STORED = 100
+"""Responses that are kept."""
 
 MOODS = {"well": 8, "slow": 2, "fails": 2, "breaks": 1, "hangs": 1}
 """What an engine does, and how often one is asked that does it."""
@@ -117,7 +120,8 @@ def unruly(seed: int) -> Any:
     random.seed(seed)
     # An engine that fails is logged each time, as it should be; here it fails on purpose.
     logging.disable(logging.CRITICAL)
-    return create_app(Moods(), Settings())
+    # Responses are kept in memory; what fills up for hours would look like a leak.
+    return create_app(Moods(), Settings(), SqliteStore(max_records=STORED))
 
 
 @dataclass(slots=True)
