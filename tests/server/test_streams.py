@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from starlette.types import Send
 
 from unspool.server.streams import DIRECT, EventStream, Frames
 
@@ -39,6 +40,20 @@ class Pieces(Frames[bytes]):
 
 async def never() -> Any:
     await asyncio.Event().wait()
+
+
+def interrupted(pieces: Pieces) -> tuple[EventStream, list[bytes], Send]:
+    """A stream, the bodies that it has sent, and a way to the client on which each of them interrupts it."""
+    stream = EventStream(pieces)
+    bodies: list[bytes] = []
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            # It is being sent, so nobody waits for a step.
+            bodies.append(message["body"])
+            stream.interrupt()
+
+    return stream, bodies, send
 
 
 async def sent(stream: EventStream, heard: asyncio.Event) -> list[bytes]:
@@ -212,15 +227,7 @@ class TestInterrupting:
                 finally:
                     closed = True
 
-            stream = EventStream(Pieces(frames(), b"end"))
-            bodies: list[bytes] = []
-
-            async def send(message: Any) -> None:
-                if message["type"] == "http.response.body":
-                    # It is being sent, so nobody waits for a step.
-                    bodies.append(message["body"])
-                    stream.interrupt()
-
+            stream, bodies, send = interrupted(Pieces(frames(), b"end"))
             await stream({"type": "http"}, never, send)
             return bodies, closed
 
@@ -293,13 +300,7 @@ class TestInterrupting:
                     ending.set()
                     await never()
 
-            stream = EventStream(Pieces(frames(), b"end"))
-            bodies: list[bytes] = []
-
-            async def send(message: Any) -> None:
-                if message["type"] == "http.response.body":
-                    bodies.append(message["body"])
-                    stream.interrupt()
+            stream, bodies, send = interrupted(Pieces(frames(), b"end"))
 
             async def receive() -> Any:
                 await ending.wait()
