@@ -219,18 +219,27 @@ def test_a_tool_that_never_returns_is_given_up() -> None:
     assert runner.cancelled.is_set()
 
 
-def test_what_only_reads_runs_side_by_side_and_in_order() -> None:
-    async def later() -> ToolResult:
+def test_what_only_reads_runs_side_by_side_and_is_told_in_order() -> None:
+    both = asyncio.Barrier(2)
+
+    async def late() -> ToolResult:
+        await both.wait()
         await asyncio.sleep(0.1)
         return ToolResult("first")
 
-    engine = scripted(call("time__now") + call("time__zones") + call("time__set") + call("time__now"), "I see.")
+    async def early() -> ToolResult:
+        await both.wait()
+        return ToolResult("second")
+
+    engine = scripted(call("time__now") + call("time__zones") + call("time__set"), "I see.")
     tools = (tool("now", read_only=True), tool("zones", read_only=True), tool("set"))
-    runner = FakeRunner(*tools, now=later, zones="second", set="third")
-    with connected(runner, engine=engine) as api:
+    runner = FakeRunner(*tools, now=late, zones=early, set="third")
+    with connected(runner, engine=engine, settings=Settings(mcp_timeout=20)) as api:
         (choice,) = whole(api).choices
-    assert [each["output"] for each in choice.message.mcp_calls] == ["first", "second", "third", "first"]
-    assert [name for name, _ in runner.ran] == ["now", "zones", "set", "now"]
+    assert [each["output"] for each in choice.message.mcp_calls] == ["first", "second", "third"]
+    # Which of the two begins first is theirs; what writes waits for both.
+    assert {name for name, _ in runner.ran[:2]} == {"now", "zones"}
+    assert [name for name, _ in runner.ran[2:]] == ["set"]
     assert runner.most == 2
 
 

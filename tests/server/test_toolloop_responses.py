@@ -86,13 +86,16 @@ def test_the_stream_is_legal() -> None:
 
 
 def test_calls_run_side_by_side_and_are_open_meanwhile() -> None:
+    both = asyncio.Barrier(2)
+
     async def later() -> ToolResult:
+        await both.wait()
         await asyncio.sleep(0.3)
         return ToolResult("noon")
 
     runner = FakeRunner(tool("now", read_only=True), now=later)
     engine = scripted(call("time__now") * 2, "Noon.")
-    with running(runner, engine=engine, settings=Settings(heartbeat=0.05)) as url:
+    with running(runner, engine=engine, settings=Settings(heartbeat=0.05, mcp_timeout=20)) as url:
         data = raw(url, tools=[TIME])
     assert runner.most == 2
     assert read_stream(data)["status"] == "completed"
