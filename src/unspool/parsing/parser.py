@@ -82,7 +82,7 @@ class Parser:
     No text raises, whatever it is. ``ValueError``: an argument is wrong; ``TypeError``: so is the tokenizer.
     """
 
-    __slots__ = ("_detokenizer", "_finished", "_first", "_marks", "_reader", "_texts", "format")
+    __slots__ = ("_cut", "_detokenizer", "_finished", "_first", "_marks", "_reader", "_texts", "format")
 
     def __init__(
         self,
@@ -107,6 +107,8 @@ class Parser:
             offered = {}
         marks: Mapping[str, str] = {}
         self._detokenizer: Detokenizer | None = None
+        # Whether it may hold part of a character: here as well, since each token asks.
+        self._cut = False
         self._marks: Mapping[int, str] = {}
         self._texts: Mapping[int, str] = {}
         special: Mapping[int, str] = {}
@@ -161,28 +163,26 @@ class Parser:
 
         Special tokens that the format does not name, such as an end of text, are no text.
         """
-        detokenizer = self._detokenizer
-        if detokenizer is None:
-            raise ValueError("feed_tokens needs a parser that was built with tokenizer=")
-        marks = self._marks
         if len(ids) == 1:
+            # Nearly every token ends here.
             token = ids[0]
-            if (known := self._texts.get(token)) is not None and not detokenizer.cut:
+            if not self._cut and (known := self._texts.get(token)) is not None:
                 if (state := self._reader.state) is not None:
                     move = state.moves.get(known) or state.move(known)
                     if move is not None:
                         said, after = move
                         return [said] if after is state and said is not None else self._reader.go(move)
                 return self.feed(known)
-            if token not in marks:
-                text = detokenizer.text(token)
-                return self.feed(text) if text else []
+        detokenizer, marks = self._detokenizer, self._marks
+        if detokenizer is None:
+            raise ValueError("feed_tokens needs a parser that was built with tokenizer=")
         out: list[Event] = []
         pending = ""
         for token in ids:
             mark = marks.get(token)
             if mark is None:
                 pending += detokenizer.text(token)
+                self._cut = detokenizer.cut
                 continue
             pending += detokenizer.flush()
             if mark:

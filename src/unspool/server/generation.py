@@ -24,6 +24,7 @@ from unspool.events import (
     Usage,
 )
 from unspool.message import Message
+from unspool.server.tap import Tap
 
 Step: TypeAlias = tuple[int, list[Event]]
 """A choice's number and its next events."""
@@ -50,24 +51,13 @@ class ChunkReader:
 
     Reasoning tokens are an approximation: a chunk's tokens (with those of silent chunks before it, such as a
     held-back marker) count as reasoning if its events are; in a chunk with both kinds they are divided by
-    length of text. So markers count towards what they open. Without token ids a chunk counts as one token,
-    and the result is scaled to the engine's own total.
+    length of text. So markers count towards what they open. Where no chunk has token ids, each counts as one
+    token, and the result is scaled to the engine's own total.
     """
 
     __slots__ = (
-        "_counted",
-        "_feed",
-        "_feed_tokens",
-        "_guessed",
-        "_parser",
-        "_reasoning",
-        "_seen",
-        "_told",
-        "finished",
-        "index",
-        "on_finish",
-        "prompt",
-        "stop_sequence",
+        *("_exact", "_feed", "_feed_tokens", "_guessed", "_parser", "_pending", "_reasoning", "_told"),
+        *("finished", "index", "on_finish", "prompt", "stop_sequence"),
     )
 
     def __init__(self, parser: ParserLike, *, by_tokens: bool) -> None:
@@ -76,11 +66,11 @@ class ChunkReader:
         self._parser = parser
         self._feed = parser.feed
         self._feed_tokens = parser.feed_tokens if by_tokens else None
-        # Tokens of all chunks, and of those up to the last one that had events.
-        self._seen = 0
-        self._counted = 0
+        # Tokens behind the last chunk that had events: few, so that counting them makes no new numbers.
+        self._pending = 0
         self._reasoning = 0.0
-        self._guessed = False
+        self._guessed = 0
+        self._exact = False
         self.finished = False
         self.on_finish: Callable[[Finish], None] | None = None
         """Is called with the choice's end, before anybody else knows of it."""
@@ -100,21 +90,21 @@ class ChunkReader:
             self.prompt = Usage(chunk.prompt_tokens, cached_tokens=chunk.cached_tokens)
         if tokens := chunk.token_ids:
             events = self._feed(chunk.text) if self._feed_tokens is None else self._feed_tokens(tokens)
-            self._seen += len(tokens)
+            self._exact = True
+            self._pending += len(tokens)
         elif chunk.text:
             events = self._feed(chunk.text)
-            self._seen += 1
-            self._guessed = True
+            self._guessed += 1
+            self._pending += 1
         else:
             events = []
         if events:
             # Nearly every chunk is one piece of text, and counted without a call.
             if len(events) > 1:
                 self._count(events)
-            else:
-                if type(events[0]) is ReasoningDelta:
-                    self._reasoning += self._seen - self._counted
-                self._counted = self._seen
+            elif type(events[0]) is ReasoningDelta:
+                self._reasoning += self._pending
+            self._pending = 0
         if chunk.finish_reason is not None:
             events = self._finish(chunk, events)
         return self.index, events
@@ -125,11 +115,9 @@ class ChunkReader:
         return Counter(getattr(self._parser, "rejected", {}))
 
     def _count(self, events: Sequence[Event]) -> None:
-        pending = self._seen - self._counted
-        self._counted = self._seen
         reasoning = sum(len(event.text) for event in events if type(event) is ReasoningDelta)
         if reasoning:
-            self._reasoning += pending * reasoning / (reasoning + sum(map(_other_text, events)))
+            self._reasoning += self._pending * reasoning / (reasoning + sum(map(_other_text, events)))
 
     def _finish(self, chunk: Chunk, events: list[Event]) -> list[Event]:
         reason = chunk.finish_reason
@@ -139,7 +127,7 @@ class ChunkReader:
         self.stop_sequence = chunk.stop_sequence
         last = self._parser.finish(reason)
         self._count(last)
-        scale = chunk.completion_tokens / max(self._seen, 1) if self._guessed else 1
+        scale = 1 if self._exact else chunk.completion_tokens / max(self._guessed, 1)
         usage = Usage(
             prompt_tokens=chunk.prompt_tokens,
             completion_tokens=chunk.completion_tokens,
@@ -178,11 +166,12 @@ class Generation:
             reader.index = index
         self._check = check
         self._gathered: list[list[Event]] = [[] for _ in readers]
-        self.source: AsyncIterator[Any] = streams[0] if len(streams) == 1 else _merge(streams)
-        """What the engine sends, for :attr:`read`; :meth:`end` comes behind it, :meth:`close` however it ends."""
-        self._step: Callable[[Any], Step] = readers[0].read if len(streams) == 1 else self._read_one
-        self.read = self._step if check is None else self._read_and_gather
-        """The step of what came from :attr:`source`."""
+        step: Callable[[Any], Step] = readers[0].read if len(streams) == 1 else self._read_one
+        self._step = step
+        self.tap: Tap[Step] = Tap(
+            streams[0] if len(streams) == 1 else _merge(streams), step if check is None else self._read_and_gather
+        )
+        """What the engine sends; :meth:`end` comes behind it, :meth:`close` however it ends."""
         self.steps = self._run()
         """The events as they come. Closing this generator aborts the engine; it raises what the engine raises."""
 
@@ -234,7 +223,7 @@ class Generation:
 
     async def close(self) -> None:
         """Aborts the engine, if it still runs."""
-        for stream in (self.source, *self._streams):
+        for stream in (self.tap.source, *self._streams):
             close: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
@@ -250,8 +239,8 @@ class Generation:
 
     async def _run(self) -> AsyncGenerator[Step, None]:
         try:
-            async for item in self.source:
-                yield self.read(item)
+            async for item in self.tap.source:
+                yield self.tap.read(item)
             await self.end()
         finally:
             await self.close()

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,6 +22,7 @@ from unspool.server.errors import UnavailableError, refusal
 from unspool.server.generation import Generation, Step
 from unspool.server.metrics import Metrics
 from unspool.server.streams import ClientGoneError
+from unspool.server.tap import Tap
 from unspool.surfaces.errors import InvalidRequestError
 
 T = TypeVar("T")
@@ -79,11 +80,13 @@ class _Watch:
     """Ends the wait for a step at a time of the event loop's clock, or when it is told to.
 
     It is one timer for a whole generation, since one for each step (``asyncio.timeout``) costs more than a step.
+    Whoever takes the steps from ``tap`` instead ends that wait.
     """
 
-    __slots__ = ("_before", "_cancelled", "_timer", "expired", "waiting")
+    __slots__ = ("_before", "_cancelled", "_tap", "_timer", "expired", "waiting")
 
-    def __init__(self, deadline: float | None) -> None:
+    def __init__(self, deadline: float | None, tap: Tap[Any] | None = None) -> None:
+        self._tap = tap
         self._timer = None if deadline is None else asyncio.get_running_loop().call_at(deadline, self.expire)
         self._cancelled: asyncio.Task[object] | None = None
         self._before = 0
@@ -95,6 +98,8 @@ class _Watch:
         """The time is over."""
         if not self.expired:
             self.expired = True
+            if self._tap is not None:
+                self._tap.end()
             if (task := self.waiting) is not None:
                 self._cancelled, self._before = task, task.cancelling()
                 task.cancel()
@@ -150,7 +155,10 @@ class Traffic:
             watch.expire()
 
     def follow(self, generation: Generation) -> AsyncGenerator[Step, None]:
-        """The steps of a generation for the request of this task, counted, until its time is over."""
+        """The steps of a generation for the request of this task, counted, until its time is over.
+
+        It knows as much of steps that are taken from the generation's tap.
+        """
         ticket = _TICKET.get() or Ticket(_now())
         return self._followed(generation, ticket)
 
@@ -201,7 +209,8 @@ class Traffic:
             watch.close()
 
     async def _followed(self, generation: Generation, ticket: Ticket) -> AsyncGenerator[Step, None]:
-        watch, loop, read = self._watched(ticket), asyncio.get_running_loop(), generation.read
+        tap = generation.tap
+        watch, loop = self._watched(ticket, tap), asyncio.get_running_loop()
         generation.on_finish(partial(self._finish, ticket))
         begun = ticket.first_token is not None
         self.running += 1
@@ -210,10 +219,9 @@ class Traffic:
                 if watch.expired:
                     raise self._why()
                 watch.waiting = current_task(loop)
-                # Each token goes through here, and no generator more.
-                async for item in generation.source:
+                async for item in tap.source:
                     watch.waiting = None
-                    step = read(item)
+                    step = tap.read(item)
                     if not begun:
                         begun = True
                         self._begin(ticket)
@@ -243,8 +251,8 @@ class Traffic:
             self.metrics.duration.observe(_now() - ticket.arrived)
             self.metrics.reject(generation.rejected)
 
-    def _watched(self, ticket: Ticket) -> _Watch:
-        watch = _Watch(None if self.time_limit is None else ticket.arrived + self.time_limit)
+    def _watched(self, ticket: Ticket, tap: Tap[Any] | None = None) -> _Watch:
+        watch = _Watch(None if self.time_limit is None else ticket.arrived + self.time_limit, tap)
         self._watches.add(watch)
         if self._ended:
             watch.expire()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +37,7 @@ from unspool.server.routes import read_json
 from unspool.server.service import Service
 from unspool.server.storage import Store
 from unspool.server.streams import EventStream, Frames, begun, while_connected
-from unspool.server.toolloop import Answer, LoopStep, Manners, begin
+from unspool.server.toolloop import Answer, Manners, begin
 from unspool.surfaces import responses
 from unspool.surfaces.errors import InvalidRequestError, unsupported
 from unspool.surfaces.mcp_plan import McpPlan
@@ -89,7 +89,7 @@ class ResponsesApi:
         if asked.stream:
             # What is wrong with the request shows before the answer begins: afterwards a status can't be sent.
             first = await begun(request.receive, generation.start(), self._service.settings.heartbeat)
-            frames = _ResponseFrames(generation.steps, answer, request.scope)
+            frames = _ResponseFrames(generation, answer, request.scope)
             stream = self._service.stream(frames, first, writer.heartbeat)
             name = writer.response()["id"]
             self._running[name] = stream, answer
@@ -235,8 +235,8 @@ def _head(asked: ResponsesRequest, token: str, model: str) -> dict[str, Any]:
 class _ResponseFrames(Frames[Sequence[AnyEvent]]):
     """The response is stored before its end is sent, which waits for that."""
 
-    def __init__(self, steps: AsyncGenerator[LoopStep, None], answer: _Answer, scope: Scope) -> None:
-        super().__init__(steps, self._write)
+    def __init__(self, generation: Answer, answer: _Answer, scope: Scope) -> None:
+        super().__init__(generation.steps, self._write, generation.tap)
         self._answer = answer
         self._writer = answer.writer
         self._scope = scope

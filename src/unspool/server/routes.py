@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -23,7 +23,7 @@ from unspool.server.metrics import CONTENT_TYPE
 from unspool.server.request_tools import tools_of
 from unspool.server.service import Service
 from unspool.server.streams import Frames, begun, while_connected
-from unspool.server.toolloop import Answer, LoopStep, Manners, begin
+from unspool.server.toolloop import Answer, Manners, begin
 from unspool.surfaces import chat
 from unspool.surfaces import messages as messages_surface
 from unspool.surfaces.chat_writer import HEARTBEAT, ChatStream, completion, server_side
@@ -65,7 +65,7 @@ async def chat_completions(request: Request) -> Response:
         # What takes long after that is the queue or the prompt; meanwhile the client must hear something.
         first = await begun(request.receive, generation.start(), service.settings.heartbeat)
         writer = ChatStream(**identity, choices=asked.n, include_usage=asked.include_usage)
-        return service.stream(_ChatFrames(generation.steps, writer, request.scope), first, lambda: HEARTBEAT)
+        return service.stream(_ChatFrames(generation, writer, request.scope), first, lambda: HEARTBEAT)
     choices = await while_connected(request.receive, generation.events())
     done = server_side(choices[0])
     whole = [Message.from_events(said_by_model(events)) for events in choices]
@@ -73,8 +73,8 @@ async def chat_completions(request: Request) -> Response:
 
 
 class _ChatFrames(Frames[Sequence[AnyEvent]]):
-    def __init__(self, steps: AsyncGenerator[LoopStep, None], writer: ChatStream, scope: Scope) -> None:
-        super().__init__(steps, writer.write)
+    def __init__(self, generation: Answer, writer: ChatStream, scope: Scope) -> None:
+        super().__init__(generation.steps, writer.write, generation.tap)
         self._writer = writer
         self._scope = scope
 
@@ -119,7 +119,7 @@ async def messages(request: Request) -> Response:
 
 class _MessageFrames(Frames[Sequence[AnyEvent]]):
     def __init__(self, generation: Answer, identity: dict[str, Any], scope: Scope) -> None:
-        super().__init__(generation.steps, self._write)
+        super().__init__(generation.steps, self._write, generation.tap)
         self._generation = generation
         self._identity = identity
         self._scope = scope

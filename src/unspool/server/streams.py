@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Generic, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+from unspool.server.tap import Tap
 
 T = TypeVar("T")
 
@@ -71,26 +73,33 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
+_LOOKS = 4
+"""How often within a time somebody looks whether it is over; it is noticed at most two looks later."""
+
+
 class _Sending:
     """How far a stream is with sending; ends its task once something was not taken for ``seconds``.
 
-    It is one timer that looks now and then, since setting one for each frame costs more than making the frame.
-    ``seconds`` ``None``: the client may take as long as it likes.
+    Who sends leaves a mark, and who wants to know how long ago that was looks for it now and then: a clock that is
+    read for each frame, or a timer that is set, costs more than making the frame. ``seconds`` ``None``: the client
+    may take as long as it likes.
     """
 
     __slots__ = (
-        *("_seconds", "_task", "_timer", "busy", "exhausted", "interrupted"),
-        *("now", "reading", "send", "since"),
+        *("_ended", "_seconds", "_since", "_task", "_timer"),
+        *("busy", "exhausted", "interrupted", "marked", "reading", "send"),
     )
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._task: asyncio.Task[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._since = 0.0
+        self._ended: bool | None = None
         self.busy = False
         """Whether the client has yet to take something."""
-        self.since = 0.0
-        """When the last frame began to be sent, by the event loop's clock; before the first, the start."""
+        self.marked = False
+        """Whether something began to be sent since somebody looked."""
         self.exhausted = False
         self.interrupted = False
         """Whether no other step is wanted."""
@@ -99,22 +108,26 @@ class _Sending:
 
     def start(self, send: Send) -> None:
         """The running task sends from now on."""
-        loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
+        self._since = asyncio.get_running_loop().time()
         self.send = send
-        self.now = loop.time
-        self.since = loop.time()
         self.reading = True
-        if self._seconds is not None:
-            self._timer = loop.call_later(self._seconds, self._look)
+        self._look()
 
     async def put(self, data: bytes, *, more: bool = True) -> None:
         """Sends this; nothing if there is more to come and this is none."""
         if data or not more:
-            self.since = self.now()
-            self.busy = True
+            self.marked = self.busy = True
             await self.send({"type": "http.response.body", "body": data, "more_body": more})
             self.busy = False
+
+    def rest(self) -> float:
+        """For how many seconds nothing began to be sent; of what did since the last look, when is not known."""
+        now = asyncio.get_running_loop().time()
+        if self.marked:
+            self.marked = False
+            self._since = now
+        return now - self._since
 
     def interrupt(self) -> None:
         """No other step is wanted."""
@@ -125,9 +138,10 @@ class _Sending:
 
     def ended(self) -> bool:
         """Whether a cancellation is the interruption's; the client may be gone at the same time."""
-        if self.reading or self.exhausted or self._task is None:
-            return False
-        return self._task.uncancel() == 0
+        if self._ended is None:
+            task = None if self.reading or self.exhausted else self._task
+            self._ended = task is not None and task.uncancel() == 0
+        return self._ended
 
     def close(self) -> None:
         """Nothing is sent any more."""
@@ -135,27 +149,32 @@ class _Sending:
             self._timer.cancel()
 
     def _look(self) -> None:
-        assert self._seconds is not None
-        assert self._task is not None
-        now = self.now()
-        due = (self.since if self.busy else now) + self._seconds
-        if due > now:
-            self._timer = asyncio.get_running_loop().call_at(due, self._look)
-        else:
+        if self._seconds is None:
+            return
+        if self.rest() >= self._seconds and self.busy and self._task is not None:
             self.exhausted = True
             self._task.cancel()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds / _LOOKS, self._look)
 
 
 class Frames(ABC, Generic[T]):
     """What a client is sent of an answer: the frames of its steps, and of its end.
 
     A step is a choice's number and its next events. ``steps`` is closed when the client goes away, or nothing more
-    is wanted of it; ``write`` makes the frames of a step, no bytes if there is nothing to say.
+    is wanted of it; behind the first, steps come from ``tap`` where there is one. ``write`` makes the frames of a
+    step, no bytes if there is nothing to say.
     """
 
-    def __init__(self, steps: AsyncGenerator[tuple[int, T], None], write: Callable[[int, T], bytes]) -> None:
+    def __init__(
+        self,
+        steps: AsyncGenerator[tuple[int, T], None],
+        write: Callable[[int, T], bytes],
+        tap: Tap[tuple[int, T]] | None = None,
+    ) -> None:
         self.steps = steps
         self.write = write
+        self.tap = tap or Tap.plain(steps)
 
     def waiting(self) -> bytes:
         """What can be sent before there is a first step."""
@@ -220,18 +239,19 @@ class EventStream(Response):
         beating = self._beating(direct)
         try:
             try:
-                async with aclosing(frames.steps) as steps:
+                async with aclosing(frames.steps):
                     if await self._begin():
-                        write, now = frames.write, sending.now
-                        # Each token goes through here, where every frame of Python's that it passes counts.
-                        async for index, events in steps:
-                            if data := write(index, events):
-                                sending.since = now()
-                                sending.busy = True
-                                await direct({"type": "http.response.body", "body": data, "more_body": True})
-                                sending.busy = False
-                            if sending.interrupted:
-                                break
+                        async with self._tapped():
+                            write, read = frames.write, frames.tap.read
+                            # Each token goes through here, where every frame of Python's that it passes counts.
+                            async for item in frames.tap.source:
+                                index, events = read(item)
+                                if data := write(index, events):
+                                    sending.marked = sending.busy = True
+                                    await direct({"type": "http.response.body", "body": data, "more_body": True})
+                                    sending.busy = False
+                                if sending.interrupted:
+                                    break
             except asyncio.CancelledError:
                 if not sending.ended():
                     raise
@@ -255,6 +275,27 @@ class EventStream(Response):
             sending.close()
             await _end(beating)
 
+    @asynccontextmanager
+    async def _tapped(self) -> AsyncIterator[None]:
+        """Around what reads from the tap: the generator of steps gets to know what comes of it."""
+        steps, tap, sending = self.frames.steps, self.frames.tap, self._sending
+        tap.interrupt = sending.interrupt
+        try:
+            if tap.over:
+                sending.interrupt()
+            yield
+        except asyncio.CancelledError:
+            if not tap.over or not sending.ended():
+                raise
+        except Exception as error:
+            if tap.rests and not sending.busy:
+                await steps.athrow(error)
+            raise
+        finally:
+            tap.interrupt = None
+        if tap.rests and (tap.over or not sending.interrupted):
+            await anext(steps, None)
+
     async def _begin(self) -> bool:
         """Sends the first step; whether others are wanted."""
         sending = self._sending
@@ -271,11 +312,9 @@ class EventStream(Response):
         return asyncio.create_task(self._beat(direct, self.heartbeat, self.pause))
 
     async def _beat(self, direct: Send, heartbeat: Callable[[], bytes], pause: float) -> None:
-        sending, rest = self._sending, pause
+        sending = self._sending
         while True:
-            await asyncio.sleep(rest)
-            rest = pause + sending.since - sending.now()
-            if rest <= 0:
-                rest = pause
-                if not sending.busy and (frame := heartbeat()):
-                    await direct({"type": "http.response.body", "body": frame, "more_body": True})
+            await asyncio.sleep(pause / _LOOKS)
+            if sending.rest() >= pause and not sending.busy and (frame := heartbeat()):
+                sending.marked = True
+                await direct({"type": "http.response.body", "body": frame, "more_body": True})

@@ -33,6 +33,7 @@ from unspool.events import (
 from unspool.mcp.tools import McpTool, ToolRunner
 from unspool.server.generation import Generation
 from unspool.server.service import Service
+from unspool.server.tap import Tap
 from unspool.server.toolcalls import Call, Calls
 from unspool.surfaces.conversation import Conversation, ToolChoice, Turn
 from unspool.surfaces.errors import InvalidRequestError
@@ -62,6 +63,11 @@ class Answer(Protocol):
     @property
     def steps(self) -> AsyncGenerator[LoopStep, None]:
         """The events as they come. Closing this generator ends whatever runs."""
+        ...
+
+    @property
+    def tap(self) -> Tap[Any]:
+        """Where steps come from."""
         ...
 
     @property
@@ -191,6 +197,7 @@ class ToolLoop:
         self._generation: Generation | None = None
         self._first: Generation | None = None
         self.steps = self._run()
+        self.tap = Tap.plain(self.steps)
 
     async def prepare(self, check: Callable[[Conversation, Sampling], Awaitable[None]]) -> None:
         """Finds what is wrong with the request; raises as :meth:`Service.generate` does.
