@@ -17,7 +17,7 @@ class Pieces(Frames[bytes]):
     """Sends the steps as they are, and what the end is given."""
 
     def __init__(self, pieces: AsyncGenerator[bytes, None], end: bytes = b"", failure: bytes = b"") -> None:
-        super().__init__(self._numbered(pieces), lambda _, piece: piece)
+        super().__init__(self._numbered(pieces), lambda piece, _: piece)
         self._end = end
         self._failure = failure
         self.error: Exception | None = None

@@ -26,7 +26,7 @@ class Said(Frames[list[Event]]):
     def __init__(self, generation: Generation) -> None:
         super().__init__(generation.steps, self._text, generation.tap)
 
-    def _text(self, _: int, events: list[Event]) -> bytes:
+    def _text(self, events: list[Event], _: int) -> bytes:
         return "".join(event.text for event in events if isinstance(event, ContentDelta)).encode()
 
     async def close(self) -> bytes:

@@ -91,7 +91,7 @@ def test_every_stream_is_legal_and_only_what_may_run_runs(
 
     results = [event for event in events if isinstance(event, ServerCallResult)]
     chat = ChatStream(completion_id="c", created=0, model="m")
-    (heard,) = chat_grammar.read_stream(chat.write(0, events) + chat.close()).choices
+    (heard,) = chat_grammar.read_stream(chat.write(events) + chat.close()).choices
     assert len(heard.server.get("mcp_calls", [])) == len(results)
     assert {each["name"] for each in heard.calls} <= {"get_weather", "time__set"}
 

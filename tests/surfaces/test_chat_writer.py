@@ -48,24 +48,24 @@ any_event: st.SearchStrategy[AnyEvent] = any_server_event | st.one_of(
 
 def written(*events: AnyEvent, usage: bool = False, **options: Any) -> Stream:
     writer = ChatStream(**IDENTITY, include_usage=usage, **options)
-    return read_stream(writer.write(0, events) + writer.close(), usage=usage)
+    return read_stream(writer.write(events) + writer.close(), usage=usage)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.lists(any_event, max_size=4)), max_size=30), st.booleans())
 def test_any_events_make_a_legal_stream(batches: list[tuple[int, list[AnyEvent]]], usage: bool) -> None:
     writer = ChatStream(**IDENTITY, choices=3, include_usage=usage)
-    data = b"".join(writer.write(index, events) for index, events in batches) + writer.close()
+    data = b"".join(writer.write(events, index) for index, events in batches) + writer.close()
     stream = read_stream(data, usage=usage)
     if stream.error is None:
         assert len(stream.choices) == 3
-    assert writer.write(0, [ContentDelta("late")]) + writer.close() + writer.error({}) == b""
+    assert writer.write([ContentDelta("late")]) + writer.close() + writer.error({}) == b""
 
 
 @given(st.lists(any_event, max_size=20), st.integers(0, 20))
 def test_an_error_ends_any_stream_legally(events: list[AnyEvent], after: int) -> None:
     writer = ChatStream(**IDENTITY)
-    data = writer.write(0, events[:after]) + writer.error(openai_error("broken", "server_error"))
-    data += writer.write(0, events[after:]) + writer.close()
+    data = writer.write(events[:after]) + writer.error(openai_error("broken", "server_error"))
+    data += writer.write(events[after:]) + writer.close()
     stream = read_stream(data)
     assert stream.error is not None
     assert [heard.finish_reason for heard in stream.choices] in ([], [None]) or any(
@@ -94,7 +94,7 @@ def test_a_legal_generation_arrives_complete(
     data = b""
     while events:
         size = dice.randint(1, 3)
-        data += writer.write(0, events[:size])
+        data += writer.write(events[:size])
         events = events[size:]
     (heard,) = read_stream(data + writer.close()).choices
     assert (heard.reasoning, heard.content) == (reasoning, content)
@@ -114,7 +114,7 @@ def test_one_call_is_written_as_the_api_writes_it() -> None:
         ToolCallEnd(0),
         Finish("stop"),
     ]
-    data = writer.write(0, events) + writer.close()
+    data = writer.write(events) + writer.close()
     chunks = [json.loads(line[6:])["choices"][0] for line in data.decode().split("\n\n")[:-2]]
     deltas = [(chunk["delta"], chunk["finish_reason"]) for chunk in chunks]
     first = {"index": 0, "id": "call_a", "type": "function"}
@@ -180,8 +180,8 @@ def test_events_that_fit_nowhere_are_left_out() -> None:
 
 def test_usage_is_sent_only_when_asked_and_summed_over_choices() -> None:
     writer = ChatStream(**IDENTITY, choices=2, include_usage=True)
-    data = writer.write(1, [Finish("stop", Usage(10, 5, 2, 4))])
-    data += writer.write(0, [Finish("stop", Usage(10, 7, 3, 4))]) + writer.close()
+    data = writer.write([Finish("stop", Usage(10, 5, 2, 4))], 1)
+    data += writer.write([Finish("stop", Usage(10, 7, 3, 4))]) + writer.close()
     assert read_stream(data, usage=True).usage == {
         "prompt_tokens": 10,
         "completion_tokens": 12,
@@ -196,13 +196,13 @@ def test_reasoning_can_be_kept_back_or_sent_under_one_name() -> None:
     events: list[Event] = [ReasoningDelta("thinking"), ContentDelta("done"), Finish("stop")]
     (heard,) = written(*events, include_reasoning=False).choices
     assert (heard.reasoning, heard.content) == ("", "done")
-    data = ChatStream(**IDENTITY, reasoning_fields=("reasoning",)).write(0, events)
+    data = ChatStream(**IDENTITY, reasoning_fields=("reasoning",)).write(events)
     assert b'"delta":{"reasoning":"thinking"}' in data
     assert b"reasoning_content" not in data
 
 
 def test_half_a_surrogate_pair_is_sent_as_an_escape() -> None:
-    data = ChatStream(**IDENTITY).write(0, [ContentDelta("a\ud83d")])
+    data = ChatStream(**IDENTITY).write([ContentDelta("a\ud83d")])
     assert b'"content":"a\\ud83d"' in data
     body = completion([Message(content="\udc00")], **IDENTITY)
     assert body["choices"][0]["message"]["content"] == "\udc00"

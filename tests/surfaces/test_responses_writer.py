@@ -136,8 +136,10 @@ def test_what_was_written_comes_back_as_the_turn_that_the_model_wrote(events: li
 
 def test_text_is_written_as_the_api_writes_it() -> None:
     writer = stream()
-    data = writer.write([ContentDelta("Hel"), ContentDelta("lo"), Finish("stop", Usage(3, 2, 0, 1))])
-    events = events_of(data)
+    data = writer.write([ContentDelta("Hel")])
+    # What happens behind the finish can still be told, so its end waits.
+    assert not writer.write([ContentDelta("lo"), Finish("stop", Usage(3, 2, 0, 1))]) + writer.heartbeat()
+    events = events_of(data + writer.close())
     assert [event["type"] for event in events] == [
         "response.created",
         "response.in_progress",

@@ -236,22 +236,14 @@ class _ResponseFrames(Frames[Sequence[AnyEvent]]):
     """The response is stored before its end is sent, which waits for that."""
 
     def __init__(self, generation: Answer, answer: _Answer, scope: Scope) -> None:
-        super().__init__(generation.steps, self._write, generation.tap)
+        super().__init__(generation.steps, answer.writer.write, generation.tap)
         self._answer = answer
         self._writer = answer.writer
         self._scope = scope
-        self._last = b""
 
     def waiting(self) -> bytes:
         """The response is there, though its first token is not: heartbeats can only tell of what has begun."""
         return self._writer.write([])
-
-    def _write(self, index: int, events: Sequence[AnyEvent]) -> bytes:
-        data = self._writer.write(events)
-        if self._writer.status == "in_progress":
-            return data
-        self._last += data
-        return b""
 
     async def close(self) -> bytes:
         return await self._kept(self._writer.close())
@@ -261,4 +253,4 @@ class _ResponseFrames(Frames[Sequence[AnyEvent]]):
 
     async def _kept(self, data: bytes) -> bytes:
         await self._answer.keep()
-        return self._last + data
+        return data

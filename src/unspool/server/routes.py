@@ -119,17 +119,17 @@ async def messages(request: Request) -> Response:
 
 class _MessageFrames(Frames[Sequence[AnyEvent]]):
     def __init__(self, generation: Answer, identity: dict[str, Any], scope: Scope) -> None:
-        super().__init__(generation.steps, self._write, generation.tap)
+        super().__init__(generation.steps, self._first, generation.tap)
         self._generation = generation
         self._identity = identity
         self._scope = scope
         self._writer: MessageStream | None = None
 
-    def _write(self, index: int, events: Sequence[AnyEvent]) -> bytes:
-        if self._writer is None:
-            # Only now the prompt is counted, which the first event tells.
-            self._writer = MessageStream(**self._identity, prompt=self._generation.prompt)
-        return self._writer.write(events)
+    def _first(self, events: Sequence[AnyEvent], index: int) -> bytes:
+        # Only now the prompt is counted, which the first event tells.
+        self._writer = MessageStream(**self._identity, prompt=self._generation.prompt)
+        self.write = self._writer.write
+        return self.write(events, index)
 
     async def close(self) -> bytes:
         return (self._writer or MessageStream(**self._identity)).close(self._generation.stop_sequences[0])

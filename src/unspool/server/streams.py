@@ -163,13 +163,13 @@ class Frames(ABC, Generic[T]):
 
     A step is a choice's number and its next events. ``steps`` is closed when the client goes away, or nothing more
     is wanted of it; behind the first, steps come from ``tap`` where there is one. ``write`` makes the frames of a
-    step, no bytes if there is nothing to say.
+    choice's next events, no bytes if there is nothing to say.
     """
 
     def __init__(
         self,
         steps: AsyncGenerator[tuple[int, T], None],
-        write: Callable[[int, T], bytes],
+        write: Callable[[T, int], bytes],
         tap: Tap[tuple[int, T]] | None = None,
     ) -> None:
         self.steps = steps
@@ -246,7 +246,7 @@ class EventStream(Response):
                             # Each token goes through here, where every frame of Python's that it passes counts.
                             async for item in frames.tap.source:
                                 index, events = read(item)
-                                if data := write(index, events):
+                                if data := write(events, index):
                                     sending.marked = sending.busy = True
                                     await direct({"type": "http.response.body", "body": data, "more_body": True})
                                     sending.busy = False
@@ -302,7 +302,8 @@ class EventStream(Response):
         if self.first is not None and not sending.interrupted:
             if not self.first.done():
                 await sending.put(self.frames.waiting())
-            await sending.put(self.frames.write(*await self.first))
+            index, events = await self.first
+            await sending.put(self.frames.write(events, index))
         return not sending.interrupted
 
     def _beating(self, direct: Send) -> asyncio.Task[None] | None:

@@ -200,7 +200,7 @@ class ChatStream:
         self._include_usage = include_usage
         self._ended = False
 
-    def write(self, index: int, events: Sequence[AnyEvent]) -> bytes:
+    def write(self, events: Sequence[AnyEvent], index: int = 0) -> bytes:
         """The frames for the next events of choice ``index``; empty if there is nothing to say."""
         choice = self._choices[index]
         if len(events) == 1 and choice.opened and not choice.finished:

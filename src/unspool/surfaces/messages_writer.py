@@ -269,8 +269,8 @@ class MessageStream(_Blocks):
         self._started = False
         self._ended = False
 
-    def write(self, events: Sequence[AnyEvent]) -> bytes:
-        """The frames for the next events; the first call opens the message."""
+    def write(self, events: Sequence[AnyEvent], index: int = 0) -> bytes:
+        """The frames for the next events; the first call opens the message, which is all choices there are."""
         if self._ended:
             return b""
         if len(events) == 1 and self.finish is None:

@@ -62,14 +62,16 @@ class Style:
 class _Open:
     """The open item: ``item`` as it will be when it is closed, and its text so far.
 
-    ``deltas`` are the starts of the frames that each piece of text makes; ``call`` is the number of a client's
-    call, ``server_call`` of one that the server runs.
+    ``deltas`` are the starts of the frames that each piece of text makes; ``plain`` is the event whose text makes
+    only one, and is all there is to say. ``call`` is the number of a client's call, ``server_call`` of one that
+    the server runs.
     """
 
     item: dict[str, Any]
     kind: str
     index: int
     deltas: list[bytes]
+    plain: type[ContentDelta | ReasoningDelta] | None = None
     call: int | None = None
     server_call: int | None = None
     custom: CustomInput | None = None
@@ -109,19 +111,20 @@ class ResponseStream:
         self._reason: str | None = None
         self.status = "in_progress"
 
-    def write(self, events: Sequence[AnyEvent]) -> bytes:
-        """The frames for the next events, the opening ones before the first; empty if there is nothing to say."""
+    def write(self, events: Sequence[AnyEvent], index: int = 0) -> bytes:
+        """The frames for the next events, the opening ones before the first; empty if there is nothing to say.
+
+        There is one choice. Those of its end are kept for :meth:`close` and :meth:`error`: what happens behind the
+        finish can still be told.
+        """
         if self._sequence == 0:
             self._begin()
         elif len(events) == 1 and (opened := self._open) is not None:
             # Nearly every token ends here. Behind the end no item is open.
             event = events[0]
-            if (
-                (type(event) is ContentDelta and opened.kind == "message")
-                or (type(event) is ReasoningDelta and opened.kind == "reasoning" and len(opened.deltas) == 1)
-            ) and event.text:
-                opened.text.append(event.text)
-                return self._delta(opened.deltas[0], encode(event.text))
+            if type(event) is opened.plain and (text := event.text):
+                opened.text.append(text)
+                return self._delta(opened.deltas[0], encode(text))
         # Deltas come first and are compared by exact type.
         for event in events:
             if self.status != "in_progress":
@@ -141,16 +144,18 @@ class ResponseStream:
                 self._finish(event)
             else:
                 self._of_server(event)
-        return self._taken()
+        return self._taken() if self.status == "in_progress" else b""
 
     def close(self) -> bytes:
         """The end of the stream; writes the finish that is still missing."""
-        return self.write([Finish("stop")])
+        self.write([Finish("stop")])
+        return self._taken()
 
     def heartbeat(self) -> bytes:
         """A frame that says that the model is still at work; clients' clocks only run on events that they know."""
-        if self.status == "in_progress" and self._sequence:
-            self._frame("response.in_progress", response=self.response())
+        if self.status != "in_progress" or not self._sequence:
+            return b""
+        self._frame("response.in_progress", response=self.response())
         return self._taken()
 
     def cancel(self) -> None:
@@ -240,6 +245,7 @@ class ResponseStream:
         if opened is None or opened.kind != "message":
             deltas = {"response.output_text.delta": {"content_index": 0, "logprobs": []}}
             opened = self._add("msg", "message", deltas, role="assistant", content=[])
+            opened.plain = ContentDelta
             self._within(opened, "response.content_part.added", content_index=0, part=_text_part(""))
         self._say(opened, text)
 
@@ -252,6 +258,7 @@ class ResponseStream:
             if self._style.summary:
                 deltas["response.reasoning_summary_text.delta"] = {"summary_index": 0}
             opened = self._add("rs", "reasoning", deltas, summary=[], content=[])
+            opened.plain = None if self._style.summary else ReasoningDelta
             part = _thought_part("reasoning_text", "")
             self._within(opened, "response.content_part.added", content_index=0, part=part)
             if self._style.summary:
