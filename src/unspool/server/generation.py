@@ -88,23 +88,26 @@ class ChunkReader:
         if not self._told and chunk.prompt_tokens:
             self._told = True
             self.prompt = Usage(chunk.prompt_tokens, cached_tokens=chunk.cached_tokens)
+        count = 1
         if tokens := chunk.token_ids:
             events = self._feed(chunk.text) if self._feed_tokens is None else self._feed_tokens(tokens)
             self._exact = True
-            self._pending += len(tokens)
+            count = len(tokens)
         elif chunk.text:
             events = self._feed(chunk.text)
             self._guessed += 1
-            self._pending += 1
         else:
-            events = []
-        if events:
-            # Nearly every chunk is one piece of text, and counted without a call.
-            if len(events) > 1:
+            events, count = [], 0
+        # Nearly every chunk is one piece of text, and counted without a call.
+        if len(events) == 1:
+            if type(events[0]) is ReasoningDelta:
+                self._reasoning += count + self._pending
+            if self._pending:
+                self._pending = 0
+        else:
+            self._pending += count
+            if events:
                 self._count(events)
-            elif type(events[0]) is ReasoningDelta:
-                self._reasoning += self._pending
-            self._pending = 0
         if chunk.finish_reason is not None:
             events = self._finish(chunk, events)
         return self.index, events
@@ -115,9 +118,10 @@ class ChunkReader:
         return Counter(getattr(self._parser, "rejected", {}))
 
     def _count(self, events: Sequence[Event]) -> None:
+        pending, self._pending = self._pending, 0
         reasoning = sum(len(event.text) for event in events if type(event) is ReasoningDelta)
         if reasoning:
-            self._reasoning += self._pending * reasoning / (reasoning + sum(map(_other_text, events)))
+            self._reasoning += pending * reasoning / (reasoning + sum(map(_other_text, events)))
 
     def _finish(self, chunk: Chunk, events: list[Event]) -> list[Event]:
         reason = chunk.finish_reason

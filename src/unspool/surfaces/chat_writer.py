@@ -26,7 +26,7 @@ from unspool.events import (
     Usage,
 )
 from unspool.message import Message
-from unspool.surfaces.encoding import encode
+from unspool.surfaces.encoding import PIECES, encode
 from unspool.surfaces.errors import openai_error
 from unspool.surfaces.server_events import AnyEvent, LoopLimit, ServerCallResult
 
@@ -207,9 +207,9 @@ class ChatStream:
             # Nearly every token ends here.
             event = events[0]
             if type(event) is ContentDelta:
-                return encode(event.text).join(choice.content) if event.text else b""
+                return PIECES[event.text].join(choice.content) if event.text else b""
             if type(event) is ReasoningDelta:
-                return encode(event.text).join(choice.reasoning) if event.text and choice.reasoning else b""
+                return PIECES[event.text].join(choice.reasoning) if event.text and choice.reasoning else b""
         frames: list[bytes] = []
         # Deltas come first and are compared by exact type.
         for event in events:
@@ -219,18 +219,18 @@ class ChatStream:
                 if event.text:
                     if not choice.opened:
                         frames.append(self._open(index, b'""'))
-                    frames.append(encode(event.text).join(choice.content))
+                    frames.append(PIECES[event.text].join(choice.content))
             elif type(event) is ToolCallDelta:
                 prefix = choice.calls.get(event.index)
                 if prefix is not None and event.arguments:
                     if choice.bare:
                         choice.bare.discard(event.index)
-                    frames.append(prefix + encode(event.arguments) + _END_ARGUMENTS)
+                    frames.append(prefix + PIECES[event.arguments] + _END_ARGUMENTS)
             elif type(event) is ReasoningDelta:
                 if event.text and choice.reasoning:
                     if not choice.opened:
                         frames.append(self._open(index, b"null"))
-                    frames.append(encode(event.text).join(choice.reasoning))
+                    frames.append(PIECES[event.text].join(choice.reasoning))
             elif type(event) is ToolCallStart:
                 frames.append(self._start_call(index, choice, event))
             elif type(event) is ToolCallEnd:

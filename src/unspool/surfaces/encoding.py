@@ -23,6 +23,30 @@ def encode(value: object) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
+class Pieces(dict[str, bytes]):
+    """Texts as JSON: ``PIECES[text]``.
+
+    What a model writes comes in the pieces of its vocabulary, over and over, so short ones are remembered; when
+    there are too many, all are forgotten.
+    """
+
+    LONGEST = 32
+    """Characters of a text that is remembered."""
+    MOST = 1 << 14
+    """Texts that are."""
+
+    def __missing__(self, text: str) -> bytes:
+        data = encode(text)
+        if len(text) <= self.LONGEST:
+            if len(self) >= self.MOST:
+                self.clear()
+            self[text] = data
+        return data
+
+
+PIECES = Pieces()
+
+
 def embed(text: str) -> bytes:
     """A JSON object that is there as text, as bytes to be put into other JSON; ``{}`` if it is no object.
 

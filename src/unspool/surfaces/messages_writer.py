@@ -28,7 +28,7 @@ from unspool.events import (
     ToolCallStart,
     Usage,
 )
-from unspool.surfaces.encoding import embed, encode
+from unspool.surfaces.encoding import PIECES, embed, encode
 from unspool.surfaces.errors import messages_error
 from unspool.surfaces.server_events import (
     AnyEvent,
@@ -277,10 +277,10 @@ class MessageStream(_Blocks):
             # Nearly every token ends here.
             event = events[0]
             if type(event) is ContentDelta and self._kind == "text" and event.text:
-                return self._delta + encode(event.text) + _END_DELTA
+                return self._delta + PIECES[event.text] + _END_DELTA
             if type(event) is ReasoningDelta and self._kind == "thinking" and self._show_thinking and event.text:
                 self._signature.add(event.text)
-                return self._delta + encode(event.text) + _END_DELTA
+                return self._delta + PIECES[event.text] + _END_DELTA
         if not self._started:
             self._start()
         self.take(events)
@@ -346,7 +346,7 @@ class MessageStream(_Blocks):
             self._signature.add(text)
             if not self._show_thinking:
                 return
-        self._frames.append(self._delta + encode(text) + _END_DELTA)
+        self._frames.append(self._delta + PIECES[text] + _END_DELTA)
 
     def _completed(self, call: Call) -> None:
         """Nothing is left to write."""

@@ -26,7 +26,7 @@ from unspool.events import (
     Usage,
 )
 from unspool.surfaces.custom_input import CustomInput
-from unspool.surfaces.encoding import encode
+from unspool.surfaces.encoding import PIECES, encode
 from unspool.surfaces.errors import openai_error
 from unspool.surfaces.responses_items import item_id, seal
 from unspool.surfaces.responses_mcp import call_item, end_of_call, listing_item
@@ -124,7 +124,7 @@ class ResponseStream:
             event = events[0]
             if type(event) is opened.plain and (text := event.text):
                 opened.text.append(text)
-                return self._delta(opened.deltas[0], encode(text))
+                return self._delta(opened.deltas[0], PIECES[text])
         # Deltas come first and are compared by exact type.
         for event in events:
             if self.status != "in_progress":
@@ -229,7 +229,7 @@ class ResponseStream:
 
     def _say(self, opened: _Open, text: str) -> None:
         opened.text.append(text)
-        value = encode(text)
+        value = PIECES[text]
         for start in opened.deltas:
             self._frames.append(self._delta(start, value))
 
