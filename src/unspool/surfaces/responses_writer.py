@@ -42,6 +42,8 @@ from unspool.surfaces.server_events import (
 )
 
 _DONE = b"data: [DONE]\n\n"
+_DELTA = b'%b%d,"delta":%b}\n\n'
+"""The frame of a piece of text: what it starts with, its number, and the piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,9 @@ class ResponseStream:
             event = events[0]
             if type(event) is opened.plain and (text := event.text):
                 opened.text.append(text)
-                return self._delta(opened.deltas[0], PIECES[text])
+                number = self._sequence
+                self._sequence = number + 1
+                return _DELTA % (opened.deltas[0], number, PIECES[text])
         # Deltas come first and are compared by exact type.
         for event in events:
             if self.status != "in_progress":
@@ -231,12 +235,8 @@ class ResponseStream:
         opened.text.append(text)
         value = PIECES[text]
         for start in opened.deltas:
-            self._frames.append(self._delta(start, value))
-
-    def _delta(self, start: bytes, value: bytes) -> bytes:
-        number = self._sequence
-        self._sequence = number + 1
-        return b'%b%d,"delta":%b}\n\n' % (start, number, value)
+            self._frames.append(_DELTA % (start, self._sequence, value))
+            self._sequence += 1
 
     def _content(self, text: str) -> None:
         opened = self._open
