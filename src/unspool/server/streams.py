@@ -163,7 +163,7 @@ class Frames(ABC, Generic[T]):
 
     A step is a choice's number and its next events. ``steps`` is closed when the client goes away, or nothing more
     is wanted of it; behind the first, steps come from ``tap`` where there is one. ``write`` makes the frames of a
-    choice's next events, no bytes if there is nothing to say.
+    choice's next events, no bytes if there is nothing to say, and is not asked about no events.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class EventStream(Response):
                             # Each token goes through here, where every frame of Python's that it passes counts.
                             async for item in frames.tap.source:
                                 index, events = read(item)
-                                if data := write(events, index):
+                                if events and (data := write(events, index)):
                                     sending.marked = sending.busy = True
                                     await direct({"type": "http.response.body", "body": data, "more_body": True})
                                     sending.busy = False
