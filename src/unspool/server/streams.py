@@ -73,8 +73,8 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-_LOOKS = 4
-"""How often within a time somebody looks whether it is over; it is noticed at most two looks later."""
+_LOOKS = 8
+"""How often within a time somebody looks whether it is over. It is noticed at most two looks later."""
 
 
 class _Sending:
