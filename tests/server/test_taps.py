@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -39,8 +39,10 @@ class Said(Frames[list[Event]]):
 class Case:
     """A stream of what an engine says, to a client that takes it."""
 
-    def __init__(self, *script: Any, time_limit: float | None = None) -> None:
-        self.engine = ScriptedEngine(*script)
+    def __init__(
+        self, *script: Any, time_limit: float | None = None, engine: ScriptedEngine | None = None
+    ) -> None:
+        self.engine = engine or ScriptedEngine(*script)
         self.traffic = Traffic(max_waiting=1, time_limit=time_limit)
         parser = Parser(get_format("hermes"), prompt="")
         stream = self.engine.stream("", Sampling())
@@ -120,14 +122,30 @@ def test_a_silent_engine_is_given_up_when_the_time_is_over() -> None:
     assert (case.ends, case.traffic.running, case.engine.closed) == (counted("error"), 0, 1)
 
 
+class Hasty(ScriptedEngine):
+    """An engine that has all its chunks at once, so that whoever reads it is never suspended."""
+
+    async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Chunk]:
+        """Follows the script, without a turn of the event loop."""
+        try:
+            for chunk in self.script:
+                assert isinstance(chunk, Chunk)
+                yield chunk
+        finally:
+            self.closed += 1
+
+
+@pytest.mark.parametrize("kind", [ScriptedEngine, Hasty])
 @pytest.mark.parametrize("place", [b"a", b"b"])
-def test_time_that_is_over_while_the_client_takes_something(place: bytes) -> None:
+def test_time_that_is_over_while_the_client_takes_something(place: bytes, kind: type[ScriptedEngine]) -> None:
     async def run() -> Case:
-        case = Case(Chunk("a"), Chunk("b"), Chunk("c"), None)
+        case = Case(engine=kind(Chunk("a"), Chunk("b"), Chunk("c"), DONE))
 
         async def took(body: bytes) -> None:
             if body == place:
                 case.traffic.end()
+            # Here a cancellation that nobody wants any more would show.
+            await asyncio.sleep(0)
 
         await case.run(took)
         return case

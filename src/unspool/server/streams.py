@@ -281,8 +281,6 @@ class EventStream(Response):
         steps, tap, sending = self.frames.steps, self.frames.tap, self._sending
         tap.interrupt = sending.interrupt
         try:
-            if tap.over:
-                sending.interrupt()
             yield
         except asyncio.CancelledError:
             if not tap.over or not sending.ended():
@@ -304,6 +302,8 @@ class EventStream(Response):
                 await sending.put(self.frames.waiting())
             index, events = await self.first
             await sending.put(self.frames.write(events, index))
+            if self.frames.tap.over:
+                await anext(self.frames.steps, None)
         return not sending.interrupted
 
     def _beating(self, direct: Send) -> asyncio.Task[None] | None:
